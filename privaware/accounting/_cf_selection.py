@@ -91,8 +91,8 @@ def _crossing(width: float, deltas: Array, delta: float) -> float:
 def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
     """Return (width, deltas of `selected` at multiples 0, 1, ... of width) for every alternative and direction.
 
-    `runs` are the alternatives of one run. The deltas, if no run fails, reach far enough down to solve for `delta`.
-    Equal directions give one result. Raise `TooSlow` if no bound is found.
+    `runs` are the alternatives of one run. The deltas are those if no run fails; the caller accounts for failures. They
+    reach far enough down to solve for `delta`. Equal directions give one result. Raise `TooSlow` if no bound is found.
     """
     out = []
     for run in runs:

@@ -250,11 +250,11 @@ class EmbeddingGradient:
 
 
 def combined(uses: Sequence[PerExampleGradient]) -> list[PerExampleGradient]:
-    """Combine the uses of one parameter that overlap, because a shared parameter's gradient is the sum over its uses.
+    """Combine the uses of the same slice of one parameter, because a shared gradient is the sum over its uses.
 
-    Disjoint slices stay separate, because their squared norms add up. Outer products of the same slice are joined along
-    their positions. Other uses of the same slice are materialised and added. Raise `Refused` for a parameter that is
-    used as a whole and in slices.
+    Slices must be equal or disjoint. Disjoint slices stay separate, because their squared norms add up. Outer
+    products of the same slice are joined along their positions. Other uses of the same slice are materialised and
+    added. Raise `Refused` for a parameter that is used as a whole and in slices.
     """
     if len(uses) == 1:
         return list(uses)

@@ -21,8 +21,9 @@ def with_classes(
     """Return the schema with its classes, the classes as sorted labels, and the class name of each label of `y`.
 
     `schema` is what `estimator` declares for X of this `shape`. If the estimator was given a schema, its classes are
-    declared; otherwise the classes are the labels that occur in `y`. Raise `WrongInput` for fewer than two labels, and
-    for labels that are not declared or have the same name; scikit-learn's `ValueError` if `y` is not of classes.
+    declared; otherwise the classes are the labels that occur in `y`. Raise `WrongInput` for
+    labels that a given schema does not declare, and without one for fewer than two labels or two labels of the same
+    name. Raise scikit-learn's `ValueError` if `y` is not of classes.
     """
     check_classification_targets(y)
     if estimator.schema is None:

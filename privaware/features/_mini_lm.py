@@ -74,8 +74,8 @@ class MiniLM:
         texts : sequence of sequences of int
             The codes of the tokens of each text.
         tokens : int
-            Number of rows of the matrix; rows without a token are zero. Products of matrices of one shape round alike.
-            Default: the number of tokens of all texts.
+            Number of rows of the matrix, if it is above the number of tokens of all texts, which is the default. Rows
+            without a token are padding. Products of matrices of one shape round alike.
 
         Returns
         -------

@@ -68,9 +68,10 @@ class Crosses:
 
 
 def combinations_of(schema: Schema) -> int:
-    """Return the number of combinations of two levels of different columns.
+    """Return the number of pairs of levels of two different used columns.
 
-    Raise `WrongInput` unless `schema` is a table whose columns are all categories with declared levels.
+    A level for missing or unseen values counts too. Raise `WrongInput` unless `schema` is a table whose columns are
+    all categories with declared levels.
     """
     sizes = _sizes(schema)
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2

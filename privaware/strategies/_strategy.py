@@ -155,7 +155,8 @@ class Searcher(Protocol):
     """A search in progress.
 
     `ask` returns at most `count` candidates. `tell` takes the trials that are reported: all trials of a round, or only
-    the best if their number is secret. `best` returns the best trial.
+    the best if their number is secret. `best` returns the trial to release: the one with the highest score, in
+    some strategies only of the last round.
     """
 
     def ask(self, count: int) -> list[Ask]: ...
