@@ -62,7 +62,7 @@ def test_near_covers_the_error_of_float64() -> None:
 
 
 def test_a_scale_of_too_many_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 8192 steps"):
+    with pytest.raises(ValueError, match="at most 8192 lattice steps"):
         add_laplace(np.zeros(1), np.array(2.0), np.array(2.0**-13), np.random.default_rng(0))
 
 

@@ -91,9 +91,9 @@ class Dreaming(Rs):
     ("strategy", "words"),
     [
         (Modest(generations=(4, 4)), "not adaptive"),
-        (Greedy(trials=2), "are paid for"),
-        (Outside(trials=8), "do not count"),
-        (Dreaming(trials=2), "not a trial"),
+        (Greedy(trials=2), "in a round that pays for 2"),
+        (Outside(trials=8), "expected only choices that are active"),
+        (Dreaming(trials=2), "expected its best trial among the trials"),
     ],
 )
 def test_planted_bug_is_caught(strategy: Any, words: str) -> None:

@@ -33,7 +33,7 @@ PROMISED = {
         "ray",
         "select_settings",
     },
-    select: {"workflow", "method", "settings", "epsilon", "describe", "ray"},
+    select: {"workflow", "method", "settings", "epsilon", "describe", "level", "ray"},
     search: {"space", "strategy", "epsilon", "model_epsilon", "trials", "settings", "options", "held_out", "public"}
     | {"workflow", "workers", "ray", "test", "describe", "device"},
     crossover: {"simple", "complex", "epsilons", "repeats", "total", "settings", "device"},
