@@ -51,7 +51,7 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
 
     Until then its name is `path` with `.partial` appended. On POSIX, another process that writes to the same path waits
     for this one. If the block raises, the partial file is removed and `path` does not change. `mode` has the permission
-    bits of the file, without those of the umask: 0o600 hides it from other users. Without `overwrite`, an existing
+    bits of the file, from which the umask is removed: 0o600 hides it from other users. Without `overwrite`, an existing
     `path` raises `FileExistsError` at the end of the block.
     """
     target = Path(path)

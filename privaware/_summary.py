@@ -36,11 +36,11 @@ class Summarised:
     """
 
     def _facts(self) -> Mapping[str, Any]:
-        """Return the public facts by name; a fact that is None is not shown."""
+        """Return the public facts by name; facts with the value None are not shown."""
         raise NotImplementedError
 
     def _words(self) -> str:
-        """Return the sentence below the facts on the card; by default there is none."""
+        """Return the sentence below the facts on the card; the default is an empty text."""
         return ""
 
     def __repr__(self) -> str:

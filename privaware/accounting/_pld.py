@@ -195,7 +195,7 @@ def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> floa
 
 
 def _window(curve: Callable[[float], float], theta: float, spread: float) -> tuple[float, float]:
-    """Return losses (low, high) outside of which the tilted mass is below `exp(-_TAIL)` on each side.
+    """Return losses (low, high); the tilted mass below `low`, and the mass above `high`, is less than `exp(-_TAIL)`.
 
     `curve(t)` is the log moment generating function of the loss before tilting by `theta`, and `spread` the standard
     deviation after it. Chernoff's bound at several orders gives the losses.

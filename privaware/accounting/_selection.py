@@ -160,7 +160,7 @@ class SelectionTradeOff:
         return np.maximum(tops[at] - slopes[at] * np.exp(logs), 0.0)  # type: ignore[no-any-return]
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon >= 0 whose delta is at most `delta`; infinite if there is none."""
+        """Return the smallest epsilon >= 0 whose delta is at most `delta`, or infinity without such an epsilon."""
         from scipy import optimize
 
         if self.delta(0.0) <= delta:
@@ -174,7 +174,7 @@ class SelectionTradeOff:
 
     @cached_property
     def highest(self) -> float:
-        """An epsilon beyond which only infinite losses contribute to delta; infinite if there is none."""
+        """An epsilon beyond which only infinite losses contribute to delta, or infinity without such an epsilon."""
         tops, slopes, breaks = self._lines
         if slopes[-1] <= 0:
             return math.inf

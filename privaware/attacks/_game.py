@@ -52,9 +52,9 @@ class Shadow:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Game:
-    """What an attack sees of a membership game: a released model, and candidate rows, some of which trained it.
+    """What an attack sees of a membership game: a released model and candidate rows. Some of these rows trained it.
 
-    `auxiliary` are the attacker's own rows, none of which trained the model. `shadows` are models that the attacker
+    `auxiliary` are the attacker's own rows; they did not train the model. `shadows` are models that the attacker
     trained, all with or all without privacy (`shadow_training`). The game does not hold which candidate rows trained
     the released model. `device` is where an attack computes.
     """

@@ -1,7 +1,7 @@
 """A network learns on shadow models to recognise members by their sorted posteriors and the correctness of the label.
 
 There are three perceptrons: one reads the posteriors, one reads the correctness, and one reads the outputs of both. The
-default settings are those of DPMLBench (Adam, learning rate 1e-5, batches of 64, 50 epochs). They stop long before the
+default settings are from DPMLBench (Adam, learning rate 1e-5, batches of 64, 50 epochs). They stop long before the
 network has converged, and the network cannot tell probabilities near 1 apart. `reads="odds"` with `lr=1e-3` is a
 stronger attack with the same queries: it reads the sorted log odds of all classes and the log odds of the label. Unlike
 the published code, this module reads no logits, clears gradients between steps and applies one softmax in the loss.
