@@ -169,7 +169,7 @@ def _areas(label: str, group: Sequence[Cell]) -> list[float]:
 def _shares(areas: Sequence[float], baseline: Sequence[float]) -> list[float]:
     """Return the leakage at each of `areas` as a fraction of the baseline's leakage.
 
-    The list is empty if the baseline was not attacked or hardly leaks (`MIN_BASELINE_AUC`).
+    The list is empty if the baseline was not attacked, or if its tailored mean area is below `MIN_BASELINE_AUC`.
     """
     shares = [privacy_leakage(area, mean(baseline)) for area in areas] if baseline else []
     return [share for share in shares if share is not None]

@@ -176,7 +176,10 @@ def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: f
 
 
 def _with_kind(column: Column, kind: str, counts: np.ndarray) -> Column:
-    """Return `column` with this `kind`; `counts` tell how a date is written."""
+    """Return `column` with this `kind`, coding missing and unseen values as categories.
+
+    `counts`, the noisy counts of each kind in `COUNTED`, tell how a date is written.
+    """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     facts: dict[str, object] = {"kind": kind, "missing": "category", "unseen": "other"}
     if kind != "category":

@@ -175,7 +175,10 @@ class _Walk:
 
 
 class _Same:
-    """A reference that equals another only if both hold the same object; it keeps the object alive."""
+    """A reference that equals another only if both hold the same object.
+
+    It keeps the object alive and has no hash.
+    """
 
     def __init__(self, value: Any) -> None:
         self.value = value

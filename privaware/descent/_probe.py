@@ -109,7 +109,7 @@ def needs_materialising(
     Raise `Refused` if the module cannot be trained privately at all. Layer rules are compared with autograd in float32,
     because TF32 errors could hide a wrong rule. A run with TF32 may use other kernels, so it is probed with TF32 too,
     at a larger tolerance. `models` is the number of models in the stack. Modules of equal structure are probed once in
-    a process.
+    a process, unless `_structure` returns None.
     """
     key = _structure(module, loss, (*inputs, targets), str(device), models > 1, tf32_allowed())
     if key is None:

@@ -162,7 +162,7 @@ class Prior:
     def from_description(cls, **described: Any) -> Prior:
         """Return the feature of a description.
 
-        Raise `WrongInput` if the model was fitted before checksums were stored.
+        Raise `WrongInput` if the model was fitted with shipped weights before checksums were stored.
         """
         if "size" in described:  # the former name of the field
             described["network"] = described.pop("size")

@@ -166,7 +166,10 @@ class Edit:
 
 
 def _same(small: Data, large: Data, shift: int) -> np.ndarray:
-    """Return a mask that is True where row i of `small` equals row `i + shift` of `large`."""
+    """Return a mask that is True where row i of `small` equals row `i + shift` of `large`.
+
+    NaN equals NaN. The mask is False everywhere if the shapes differ.
+    """
     rows = slice(shift, shift + len(small))
     one, two = np.asarray(small.x), np.asarray(large.x[rows])
     if one.shape != two.shape:

@@ -81,7 +81,8 @@ class ScatteringStatistics:
         """Return the statistics from stored `tensors`; raise `WrongInput` if there are none."""
         if "scatter.mean" not in tensors:
             raise WrongInput(
-                "prior: these weights bring no statistics of scattering; set scatter to 0 or write the file again"
+                "prior: these weights bring no statistics of scattering; "
+                "set scatter to 0, or write the file again with `privaware reproduce ours/prior/weights`"
             )
         size = len(tensors["scatter.mean"])
         covariance = symmetric(tensors["scatter.covariance"], size)

@@ -208,7 +208,8 @@ def _rule(number: int, table: Any) -> Rule:
     _expect_keys(title, table, known)
     for key, kind in (("name", str), ("use", Mapping), ("why", str)):
         if not isinstance(table.get(key), kind):
-            raise WrongInput(f"{title}: expected {key!r}, got {table.get(key)!r:.60}")
+            expected = "a text" if kind is str else "a table"
+            raise WrongInput(f"{title}: expected {key!r} as {expected}, got {table.get(key)!r:.60}")
     rule = Rule(**{"when": {}, **table})
     _expect_keys(f"{title}: when", rule.when, FACTS)
     for fact, condition in rule.when.items():

@@ -51,7 +51,7 @@ def test_plan_says_the_sentence_of_the_rule() -> None:
         (policy({"use": {"learner": "linear", "settings": {"stepz": 1}}}), "settings of linear has no 'stepz'"),
         (policy({"use": {"learner": "linear", "before": ["sleep"]}}), "no release is called 'sleep'"),
         (policy({"use": {"learner": "linear", "settings": {"steps": "$many"}}}), "no quantity is called '$many'"),
-        (policy({"use": 3}), "rule 'all': expected 'use', got 3"),
+        (policy({"use": 3}), "rule 'all': expected 'use' as a table, got 3"),
         (policy(floor={"least": 3}), "floor has no 'least'"),
         ({"name": "mine"}, "expected rules as [[rule]] tables, got none"),
     ],
