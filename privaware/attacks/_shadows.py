@@ -39,7 +39,7 @@ class ShadowPlan:
         if self.noise is not None:
             expect_nonnegative("shadows", noise=self.noise)
         if self.online and self.count % 2:
-            raise WrongInput(f"expected an even number of online shadow models, got {self.count}")
+            raise WrongInput(f"expected an even count of online shadow models, got {self.count}")
 
 
 def membership_game(

@@ -257,7 +257,7 @@ def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str]
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return days since 1970 (NaN if not a date), and a mask of missing values.
 
-    Numbers of a declared number type are already days. `column` says whether the day comes first in a text.
+    Values of a number type are already days. `column` says whether the day comes first in a text.
     """
     if isinstance(values, np.ndarray):
         return numbers_of(values)

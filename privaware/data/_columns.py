@@ -165,7 +165,11 @@ def _respelt(column: Spelt) -> Any:
 
 
 def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
-    """Return the texts as numbers, NaN if empty or of an unusual style; None if most `filled` texts are no numbers."""
+    """Return the texts as numbers, NaN where `filled` is False.
+
+    If some filled text is no finite number, only texts that match `NUMBER` become numbers and the others NaN; the
+    result is None if fewer than half of the filled texts match.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

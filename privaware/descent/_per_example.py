@@ -82,9 +82,10 @@ class OuterProduct:
 
     `inputs` is (examples, positions, in) or (examples, in). `gradients`, with respect to the layer's outputs, is
     (examples, positions, out) or (examples, out). `part` is the slice of the parameter's first dimension, or None for
-    the whole parameter. `zeroing` sets examples of `inputs` to zero. With one position the
-    squared norm is the product of two squared norms. With several positions it is computed by the cheaper of two ways:
-    as a ghost norm (from Gram matrices of the positions), or from the materialised product.
+    the whole parameter. `zeroing(inputs, keep)` sets the examples outside the mask `keep` to zero (default:
+    `keep_examples`). With one position the squared norm is the product of two squared norms. With several positions it
+    is computed by the cheaper of two ways: as a ghost norm (from Gram matrices of the positions), or from the
+    materialised product.
     """
 
     def __init__(

@@ -258,7 +258,10 @@ def bias_activation_pool_backward(
 
 
 def _grid(examples: int, filters: int, positions: int) -> tuple[tuple[int, int], dict[str, int]]:
-    """Return the launch grid and tile size; a program handles some filters of one example, at all positions in turn."""
+    """Return the launch grid and the tile size; `filters` is a multiple of 16.
+
+    A program handles 16 or 32 filters of one example, at all positions in turn.
+    """
     each = 32 if filters % 32 == 0 else 16
     wide = max(16, min(64, 1 << (positions - 1).bit_length()))
     return (examples, filters // each), {"FILTERS": each, "PLACES": wide}

@@ -91,7 +91,7 @@ class Rng:
 
     @property
     def certified(self) -> bool:
-        """Whether values with noise of this generator may be released."""
+        """Whether values with noise of this generator may be released: True if it has no seed."""
         return self.seed is None
 
     @property

@@ -33,7 +33,7 @@ __all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChecklistItem:
-    """A factor of the pyramid, in its `layer`, with the `answer` of the card.
+    """A factor of the pyramid of NIST SP 800-226, in its `layer`, with the `answer` of the card.
 
     `shown` is True if the card, with the owner's statement, answers it, and False if the owner must. `hazard` names
     what weakens the guarantee, and may be empty.

@@ -220,9 +220,10 @@ class _Check:
                     yield words, few, other
 
     def distance(self, one: Data, two: Data, noise: float, seed: int) -> float:
-        """Replay a run on `one` on its neighbour `two`, check its cost, and return the sum of squared ratios.
+        """Replay a run on `one` with the rows of its neighbour `two`, and return the sum of squared ratios.
 
-        The ratios are changes divided by sensitivities, for a row that is in every Poisson sample.
+        The ratios are changes divided by sensitivities, for a row that is in every Poisson sample. `noise` is the noise
+        multiplier and `seed` the seed of the run. Raise `BrokenPromise` if the run costs more than stated.
         """
         within = replay(self.mechanism, one, two, noise, seed=seed)
         outside: set[int] = set()

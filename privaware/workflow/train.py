@@ -150,7 +150,7 @@ def train(
         count = len(targets) if rows is None else rows
         if not 0 < delta * count < 1:
             raise WrongInput(
-                f"expected delta below 1 / rows ({1 / max(count, 1):.3g}), got {delta!r}; choose a smaller delta"
+                f"expected delta above 0 and below 1 / rows, got delta {delta!r} and {count} rows; choose another delta"
             )
         settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)

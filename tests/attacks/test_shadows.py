@@ -156,7 +156,7 @@ def test_halves_of_the_paper_train_target_and_shadow() -> None:
 
 
 def test_wrong_plans_are_refused() -> None:
-    with pytest.raises(WrongInput, match="even number of online shadow models, got 3"):
+    with pytest.raises(WrongInput, match="even count of online shadow models, got 3"):
         ShadowPlan(count=3, online=True)
     with pytest.raises(WrongInput, match="expected noise >= 0"):
         ShadowPlan(noise=-1.0)

@@ -47,7 +47,7 @@ MICROBATCH = {"cpu": 256, "cuda": 4096}
 
 @dataclass(frozen=True)
 class _CellMomentum:
-    """Momentum for the parameters of the sampled cell, where `active` is 1; other parameters do not change.
+    """Momentum for the parameters of the sampled cell, where `active` in the state is 1; others do not change.
 
     `beta` is the momentum coefficient, and `decay` the weight decay.
     """
