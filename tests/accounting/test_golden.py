@@ -45,7 +45,7 @@ def cases() -> list[Any]:
 
 def parameter(row: dict[str, Any]) -> Any:
     """Schedules of ninety noises take seconds each, so most of them wait for `make slow`."""
-    long = "adpalloc" in row["id"] and not row["id"].endswith("eps1")
+    long = "adpalloc" in row["id"] and not row["id"].endswith("mnist_fmnist.eps1")
     return pytest.param(row, id=row["id"], marks=[pytest.mark.slow] if long else [])
 
 

@@ -15,10 +15,10 @@ def steps(**batch: object) -> Event:
 
 
 def selected(run: Event) -> Event:
-    return Selected(event=run, distribution="logarithmic", mean=10.0)
+    return Selected(event=run, distribution="logarithmic", mean=3.0)
 
 
-CUT = {"rows": 400, "cap": 18}  # a batch of about 20 cut to 18
+CUT = {"rows": 60, "cap": 3}  # a batch of about three cut to three
 
 
 def test_p42_selections_that_print_alike_are_not_merged() -> None:

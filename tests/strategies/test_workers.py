@@ -142,6 +142,7 @@ def slow(settings):
 """
 
 
+@pytest.mark.slow
 def test_search_on_a_ray_cluster_survives_the_loss_of_a_node(tmp_path: Path) -> None:
     (tmp_path / "slow_votes.py").write_text(textwrap.dedent(SLOW))
     (tmp_path / "drive.py").write_text(textwrap.dedent(RAY))

@@ -16,7 +16,7 @@ from privaware.testing import BrokenPromise, failure_game
 from privaware.workflow.auto import Choice
 from privaware.workflow.run.training_plan import planned
 
-DELTA, CAP, GAMES = 1e-5, 20, 2000
+DELTA, CAP, GAMES = 1e-5, 20, 700
 OWN = "Zyx"
 
 
