@@ -8,6 +8,7 @@ epsilon reaches 1, 2 and 3.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from privaware.bench import Result, Settings
 from privaware.bench._store import Store
 from privaware.data import Data
 from privaware.descent import Callbacks, Descent, Poisson, ema, flat, momentum
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from research.papers._published import tables
 from research.papers._runner import Bench
@@ -35,6 +36,8 @@ RETRIED = 4
 """The best cells are tried with a doubled learning rate too."""
 GAIN = 0.005
 """What the doubled rate must gain."""
+STARTS = 3
+"""Initial weights that are tried before a network is refused in one precision."""
 RATES = (0.5, 1.0, 2.0, 4.0)
 """Learning rates that are tried for the networks of Table 2 and Figure 1, for which the paper prints none."""
 PLAIN_EPOCHS = 60
@@ -197,7 +200,22 @@ class Training:
     microbatch: int | None = 2208  # almost every sample in one microbatch
 
     def run(self, device: str) -> Result:
-        """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped."""
+        """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped.
+
+        The check before training may refuse a deep network with some initial weights, because rounding switches a
+        maximum or a sign. Then other initial weights are tried, and on a GPU float32 instead of TF32 at last.
+        """
+        precisions = ("float32",) if device == "cpu" else ("tf32", "float32")
+        *ways, last = itertools.product(precisions, range(STARTS))
+        for precision, start in ways:
+            try:
+                return self._run(device, precision, start)
+            except Refused:
+                free_memory(device)
+        return self._run(device, *last)
+
+    def _run(self, device: str, precision: str, start: int) -> Result:
+        """As `run`, in one precision; `start` numbers the initial weights of a seed."""
         from privaware.learners._networks import augmentation as _augmentation
 
         case, (fits, test) = CASES[self.data], self.parts or rows(self.data)
@@ -210,12 +228,12 @@ class Training:
             average=ema(),
             copies=2 if self.mirrored else 1,
             augment=_augmentation.mirrored if self.mirrored else None,
-            precision="float32" if device == "cpu" else "tf32",
+            precision=precision,
             microbatch=None if device == "cpu" else self.microbatch,
         )
         scored = Marks(tensors(test, self.data, device), marks)
         descent.run(
-            models.build(self.network, np.random.default_rng(self.seed)),
+            models.build(self.network, np.random.default_rng([self.seed, start] if start else self.seed)),
             *tensors(fits, self.data, device),
             noise=case.noise,
             rows=len(fits),
@@ -226,7 +244,7 @@ class Training:
         free_memory(device)
         size, cell = models.count(self.network), self.network.get("cell")
         known = {"accuracy": scored.averaged, "last": scored.last, "lr": self.lr, "parameters": size, "cell": cell}
-        return {"score": scored.averaged[-1], **known}
+        return {"score": scored.averaged[-1], **known, "precision": precision, "start": start}
 
 
 def earlier(bench: Bench, item: str, **settings: Any) -> Result:

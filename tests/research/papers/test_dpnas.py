@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from privaware.bench._store import Store, cell_key
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from research import papers
 from research.papers import _dpnas_runs, _dpnas_search
 from research.papers._page import Page, render
@@ -82,6 +83,22 @@ def test_networks_of_other_searches_take_their_tuned_rate(
     assert [one["lr"] for one in tuned.result["tried"]] == [1.0, 2.0]
     trained = _dpnas_runs.train(Bench("dpnas", out=tmp_path), settings, data="digits", marks=(2, 8))
     assert trained["lr"] == tuned.result["lr"] * 0.707  # of 8 steps, where the short training has 4
+
+
+def test_refused_initial_weights_are_replaced_and_recorded(short_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = _dpnas_runs.Descent.run
+    calls: list[int] = []
+
+    def refused_once(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise Refused("rounding")
+        return train(*args, **more)
+
+    monkeypatch.setattr(_dpnas_runs.Descent, "run", refused_once)
+    network = _dpnas_runs.compared("DARTS-S", "digits")
+    result = _dpnas_runs.Training(data="digits", network=network, seed=0, lr=1.0).run("cpu")
+    assert (result["start"], result["precision"]) == (1, "float32")
 
 
 def test_networks_are_trained_without_privacy_for_figure_1(short_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
