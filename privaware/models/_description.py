@@ -34,7 +34,7 @@ __all__ = [
     "seeded",
 ]
 
-ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "tempered")
+ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "silu", "tempered")
 """Names of the activations that a description may have."""
 POOLINGS = ("max", "average")
 """Names of the kinds of pooling that a description may have."""

@@ -19,6 +19,7 @@ __all__ = [
     "LastStep",
     "PadChannels",
     "Residual",
+    "SqueezeExcitation",
     "StandardisedConv2d",
     "Tempered",
     "Trees",
@@ -26,6 +27,7 @@ __all__ = [
     "activation",
     "dense_layers",
     "global_pool",
+    "group_norm",
     "he_normal",
     "pool",
 ]
@@ -51,6 +53,7 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
     "hardtanh": nn.Hardtanh,
     "sigmoid": nn.Sigmoid,
+    "silu": nn.SiLU,
 }
 
 
@@ -71,6 +74,11 @@ def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
 def global_pool(kind: str) -> nn.Module:
     """Return a new layer that pools each channel to one number: its maximum if `kind` is "max", else its mean."""
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
+
+
+def group_norm(groups: int, channels: int) -> nn.Module:
+    """Return a new group norm with weights; its number of groups is the greatest common divisor of the arguments."""
+    return nn.GroupNorm(math.gcd(groups, channels), channels)
 
 
 def dense_layers(
@@ -149,6 +157,22 @@ class Residual(nn.Module):
         first = self.first(x)
         out: Tensor = self.after(self.body(first) + self.shortcut(first if self.preactivated else x))
         return out
+
+
+class SqueezeExcitation(nn.Module):
+    """A layer that scales each channel by a gate in (0, 1), computed from the means of all channels of the same row.
+
+    `channels` means are mapped to `squeezed` units, on which `act` acts, and from these to one gate for each channel.
+    """
+
+    def __init__(self, channels: int, squeezed: int, act: nn.Module) -> None:
+        super().__init__()
+        squeeze, excite = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
+        self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), squeeze, act, excite, nn.Sigmoid())
+
+    def forward(self, x: Tensor) -> Tensor:
+        gated: Tensor = x * self.gate(x)
+        return gated
 
 
 class Branches(nn.Module):

@@ -308,6 +308,17 @@ SMALL = (
 )
 DPNAS_CIFAR10 = _dpnas("cifar10", channels=[48, 96, 192], activation="selu")
 
+CELLS_GUESSED = "The paper prints the size only; 20 cells with the layers of DARTS around them are our choice."
+BLOCKS_GUESSED = "The paper prints the size only; a stem of stride 1 and no 1 x 1 convolution before the pool fit it."
+NARROWER = "The paper says only that convolutions have fewer channels; the number of channels is our choice."
+
+
+def _nas_cells(cells: str, channels: int) -> dict[str, Any]:
+    return {"name": "nas_cells", "inputs": COLOUR, "outputs": 10, "cells": cells, "channels": channels}
+
+
+EFFICIENTNET_SMALL = _image("efficientnet", "colour", filters=[12, 8, 8, 16, 32, 44, 76, 128])
+
 DPNAS: list[Row] = [
     ("cifar10", 529_434, "Table 1 (0.53M)", DPNAS_CIFAR10, DEPTHWISE),
     ("mnist", 213_418, "Table 1 (0.21M)", _dpnas("mnist"), DEPTHWISE),
@@ -316,6 +327,14 @@ DPNAS: list[Row] = [
         (f"small.{data}", parameters, "Table 1 (DPNASNet-S)", _dpnas(data, channels=[16, 16, 32], squeeze=16), SMALL)
         for data, parameters in {"mnist": 30_106, "fashion_mnist": 30_682}.items()
     ),
+    ("nasnet_a.cifar10", 3_328_234, "Table 2 (3.3M)", _nas_cells("nasnet_a", 32), CELLS_GUESSED),
+    ("nasnet_a_small.cifar10", 625_180, "Table 2 (0.6M)", _nas_cells("nasnet_a", 13), NARROWER),
+    ("amoebanet_a.cifar10", 3_145_078, "Table 2 (3.2M)", _nas_cells("amoebanet_a", 36), CELLS_GUESSED),
+    ("amoebanet_a_small.cifar10", 535_020, "Table 2 (0.5M)", _nas_cells("amoebanet_a", 14), NARROWER),
+    ("darts.cifar10", 3_349_342, "Table 2 (3.3M)", _nas_cells("darts", 36), CELLS_GUESSED),
+    ("darts_small.cifar10", 553_780, "Table 2 (0.6M)", _nas_cells("darts", 14), NARROWER),
+    ("efficientnet.cifar10", 3_598_598, "Table 2 (3.6M)", _image("efficientnet", "colour"), BLOCKS_GUESSED),
+    ("efficientnet_small.cifar10", 619_564, "Table 2 (0.6M)", EFFICIENTNET_SMALL, NARROWER),
 ]
 
 # The wide residual network of De et al. and of the prior features.

@@ -249,13 +249,15 @@ def labels() -> Evidence:
 
 def selu() -> Evidence:
     """Activations and pooling of the hand-made CNN of DPNAS."""
-    scores = {name: _cell("dpnas", "dpnas/table4", activation=name).result["score"] for name in ("relu", "selu")}
-    average = _cell("dpnas", "dpnas/table4", pooling="average").result["score"]
-    tanh = mean(
-        cell.result["score"]
-        for cell in page("dpnas").cells("dpnas/table1/cifar10")
-        if cell.settings["network"] == "cnn"
-    )
+
+    def score(item: str, **settings: Any) -> float:
+        cells = page("dpnas").cells(item)
+        chosen = [cell for cell in cells if settings.items() <= cell.settings.items()]
+        return mean(cell.result["score"] for cell in chosen)
+
+    scores = {name: score("dpnas/table4", activation=name) for name in ("relu", "selu")}
+    average = score("dpnas/table4", pooling="average")
+    tanh = score("dpnas/table1/cifar10", network="cnn")
     ours = (
         f"CIFAR-10 at epsilon 3, a CNN with max pooling: ReLU {_percent(scores['relu'])}, tanh {_percent(tanh)}, SELU "
         f"{_percent(scores['selu'])}; tanh with average pooling {_percent(average)}"

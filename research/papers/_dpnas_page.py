@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from privaware.bench._store import Cell
+from privaware.models import named
 from research.papers import dpnas as paper
+from research.papers._dpnas_runs import COMPARED, PLAIN_EPOCHS
 from research.papers._page import Page
 
 __all__ = ["functions"]
@@ -21,12 +23,22 @@ SOURCES = {
     "random": "20 cells at random",
 }
 
+FIGURE1 = {
+    "cnn": "table1/cifar10",
+    "paper": "table1/cifar10",
+    "ResNet-20": "figure1/private",
+    "WRN-16-4": "figure1/private",
+    **dict.fromkeys(paper.TABLE2, "table2"),
+}
+"""The networks of Figure 1, and the items with their private trainings."""
+
 
 def functions(page: Page) -> dict[str, Any]:
     """What the template uses."""
-    known: list[Callable[..., Any]] = [accuracies, search_cells, twenty, ranks, plots]
-    named = {function.__name__: partial(function, page) for function in known}
-    return {**named, "mean": mean, "average": np.mean, "names": TITLES, "paper": paper, "sources": SOURCES}
+    known: list[Callable[..., Any]] = [accuracies, proposed, search_cells, twenty, ranks, plots]
+    bound = {function.__name__: partial(function, page) for function in known}
+    facts = {"names": TITLES, "paper": paper, "sources": SOURCES, "figure1": FIGURE1, "plain_epochs": PLAIN_EPOCHS}
+    return {**bound, **facts, "mean": mean, "average": np.mean, "size": size}
 
 
 def accuracies(page: Page, item: str, mark: int = -1, field: str = "accuracy", **settings: Any) -> list[float]:
@@ -44,10 +56,23 @@ def mean(values: Sequence[float]) -> str:
     return f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f} ({len(values)})"
 
 
-def search_cells(page: Page) -> dict[tuple[str, str], Cell]:
-    """The searches by data and variant, in the order of the store."""
+def proposed(page: Page, data: str, source: str, seed: int | None) -> list[float]:
+    """Accuracies, in per cent, of the cells of one search, or of cells at random (`seed` is None)."""
+    if data == "cifar10" and (source, seed) in (("dp", 0), ("random", None)):
+        return list(twenty(page, source).values())
+    return accuracies(page, f"proposals/{data}", network=source, search_seed=seed)
+
+
+def size(name: str) -> int:
+    """Number of parameters of a network of Table 2."""
+    [parameters] = [known.parameters for key, known in named().items() if key.startswith(f"{COMPARED[name]}.")]
+    return parameters
+
+
+def search_cells(page: Page) -> list[tuple[str, Cell]]:
+    """The searches, each with its data, in the order of the store."""
     order = ("digits", "fashion_mnist", "mnist", "cifar10")
-    return {(data, cell.settings["variant"]): cell for data in order for cell in page.cells(f"dpnas/search/{data}")}
+    return [(data, cell) for data in order for cell in page.cells(f"dpnas/search/{data}")]
 
 
 def twenty(page: Page, source: str) -> dict[int, float]:
@@ -61,7 +86,7 @@ def ranks(page: Page) -> str:
     from scipy.stats import spearmanr
 
     scratch = [score for _, score in sorted(twenty(page, "dp").items())]
-    search = page.cell("dpnas/search/cifar10", variant="dp").result
+    search = page.cell("dpnas/search/cifar10", variant="dp", seed=0).result
     tried = page.cell("dpnas/derive/cifar10").result["tried"]
     short = {tuple(one["cell"]): one["score"] for one in tried if one["lr"] == tried[0]["lr"]}
     out = []
@@ -90,7 +115,9 @@ def plots(page: Page) -> str:
     names = alt.Y("cells:N", title=None, axis=alt.Axis(labelLimit=0))
     ticks = alt.Chart(pd.DataFrame(points), width=240).mark_tick(thickness=2)
     page.charts["cifar10_figure3b"] = ticks.encode(x=across, y=names)
-    for (data, variant), cell in search_cells(page).items():
+    for data, cell in search_cells(page):
+        seed = cell.settings["seed"]
+        name = f"{data}_{cell.settings['variant']}" + (f"_{seed}" if seed else "")
         curve = [
             {"epoch": point["epoch"], "cells": key, "accuracy": float(np.mean(point[key]))}
             for point in cell.result["curve"]
@@ -98,7 +125,7 @@ def plots(page: Page) -> str:
         ]
         lines = alt.Chart(pd.DataFrame(curve)).mark_line()
         y = alt.Y("accuracy:Q", axis=percent)
-        page.charts[f"{data}_{variant}_curve"] = lines.encode(x="epoch:Q", y=y, color="cells:N")
+        page.charts[f"{name}_curve"] = lines.encode(x="epoch:Q", y=y, color="cells:N")
         shares = [
             {"operation": operation, "share": share, "kind": kind}
             for kind in ("activations", "pools")
@@ -107,5 +134,5 @@ def plots(page: Page) -> str:
         bars = alt.Chart(pd.DataFrame(shares)).mark_bar()
         x, height = alt.X("operation:N", sort=None, title=None), alt.Y("share:Q", axis=percent, title=None)
         faceted = bars.encode(x=x, y=height).facet("kind:N").resolve_scale(x="independent")
-        page.charts[f"{data}_{variant}_shares"] = faceted
+        page.charts[f"{name}_shares"] = faceted
     return ""

@@ -8,6 +8,7 @@ epsilon reaches 1, 2 and 3.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from privaware.bench import Result, Settings
 from privaware.bench._store import Store
 from privaware.data import Data
 from privaware.descent import Callbacks, Descent, Poisson, ema, flat, momentum
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from research.papers._published import tables
 from research.papers._runner import Bench
@@ -28,13 +29,34 @@ from research.papers._tramer_boneh_train import CHANNELS, free_memory
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CASES", "derive", "halves", "rows", "train"]
+__all__ = ["CASES", "COMPARED", "derive", "halves", "plain", "rows", "train", "tune"]
 
 HELD_OUT = 0.4
 RETRIED = 4
 """The best cells are tried with a doubled learning rate too."""
 GAIN = 0.005
 """What the doubled rate must gain."""
+STARTS = 3
+"""Initial weights that are tried before a network is refused in one precision."""
+RATES = (0.5, 1.0, 2.0, 4.0)
+"""Learning rates that are tried for the networks of Table 2 and Figure 1, for which the paper prints none."""
+PLAIN_EPOCHS = 60
+"""Epochs of the trainings without privacy in Figure 1."""
+PLAIN_BATCH = 128
+"""Batch of the trainings without privacy in Figure 1."""
+COMPARED = {
+    "NASNet": "dpnas.nasnet_a.cifar10",
+    "NASNet-S": "dpnas.nasnet_a_small.cifar10",
+    "AmoebaNet": "dpnas.amoebanet_a.cifar10",
+    "AmoebaNet-S": "dpnas.amoebanet_a_small.cifar10",
+    "DARTS": "dpnas.darts.cifar10",
+    "DARTS-S": "dpnas.darts_small.cifar10",
+    "EfficientNet": "dpnas.efficientnet.cifar10",
+    "EfficientNet-S": "dpnas.efficientnet_small.cifar10",
+    "ResNet-20": "dpmlbench.resnet20.colour",
+    "WRN-16-4": "wrn.16_4.colour",
+}
+"""Beginning of the published name of each network of Table 2 and Figure 1."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +83,12 @@ class Case:
 def cnn(name: str) -> dict[str, Any]:
     """The hand-made network of Papernot et al. that Table 1 compares with."""
     return models.named()[f"tramer_boneh.cnn.{name}"].description
+
+
+def compared(name: str, data: str) -> dict[str, Any]:
+    """The description of a network of Table 2 or Figure 1, for the images of a data set."""
+    [network] = [known for key, known in models.named().items() if key.startswith(f"{COMPARED[name]}.")]
+    return {**network.description, "inputs": list(rows(data)[0].schema.shape)}
 
 
 NARROW = {"channels": [32, 32, 64], "activation": "tanh"}
@@ -169,9 +197,25 @@ class Training:
     mirrored: bool = False
     marks: tuple[int, ...] = ()
     parts: tuple[Data, Data] | None = None
+    microbatch: int | None = 2208  # almost every sample in one microbatch
 
     def run(self, device: str) -> Result:
-        """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped."""
+        """Accuracy at each mark. If `mirrored`, the mean gradient of each image and its mirror image is clipped.
+
+        The check before training may refuse a deep network with some initial weights, because rounding switches a
+        maximum or a sign. Then other initial weights are tried, and on a GPU float32 instead of TF32 at last.
+        """
+        precisions = ("float32",) if device == "cpu" else ("tf32", "float32")
+        *ways, last = itertools.product(precisions, range(STARTS))
+        for precision, start in ways:
+            try:
+                return self._run(device, precision, start)
+            except Refused:
+                free_memory(device)
+        return self._run(device, *last)
+
+    def _run(self, device: str, precision: str, start: int) -> Result:
+        """As `run`, in one precision; `start` numbers the initial weights of a seed."""
         from privaware.learners._networks import augmentation as _augmentation
 
         case, (fits, test) = CASES[self.data], self.parts or rows(self.data)
@@ -184,12 +228,12 @@ class Training:
             average=ema(),
             copies=2 if self.mirrored else 1,
             augment=_augmentation.mirrored if self.mirrored else None,
-            precision="float32" if device == "cpu" else "tf32",
-            microbatch=None if device == "cpu" else 2208,  # almost every sample in one microbatch
+            precision=precision,
+            microbatch=None if device == "cpu" else self.microbatch,
         )
         scored = Marks(tensors(test, self.data, device), marks)
         descent.run(
-            models.build(self.network, np.random.default_rng(self.seed)),
+            models.build(self.network, np.random.default_rng([self.seed, start] if start else self.seed)),
             *tensors(fits, self.data, device),
             noise=case.noise,
             rows=len(fits),
@@ -200,7 +244,7 @@ class Training:
         free_memory(device)
         size, cell = models.count(self.network), self.network.get("cell")
         known = {"accuracy": scored.averaged, "last": scored.last, "lr": self.lr, "parameters": size, "cell": cell}
-        return {"score": scored.averaged[-1], **known}
+        return {"score": scored.averaged[-1], **known, "precision": precision, "start": start}
 
 
 def earlier(bench: Bench, item: str, **settings: Any) -> Result:
@@ -212,34 +256,70 @@ def earlier(bench: Bench, item: str, **settings: Any) -> Result:
     raise WrongInput(f"this item reads the result of {item} {settings or ''}: run `privaware reproduce {item}` first")
 
 
-def train(bench: Bench, settings: Settings, *, data: str) -> Result:
-    """One network of Table 1, 3 or 4 or of Figure 3, trained from scratch."""
-    network, lr = _network(bench, data, settings)
-    mirrored = settings["network"] == "mirrored"
-    return Training(data=data, network=network, seed=settings["seed"], lr=lr, mirrored=mirrored).run(bench.device)
+def train(bench: Bench, settings: Settings, *, data: str, marks: tuple[int, ...] = ()) -> Result:
+    """One network of a table or of Figure 1 or 3, trained from scratch; `marks` replace those of the data set."""
+    marks = marks or CASES[data].marks
+    network, lr = _network(bench, data, settings, marks[-1])
+    training = Training(data=data, network=network, seed=settings["seed"], lr=lr, marks=marks)
+    if settings["network"] in COMPARED:
+        training = replace(training, microbatch=None)  # as many rows as the memory holds
+    return replace(training, mirrored=settings["network"] == "mirrored").run(bench.device)
 
 
-def _network(bench: Bench, data: str, settings: Settings) -> tuple[dict[str, Any], float]:
-    """The description behind the name of a network, and the learning rate."""
-    from privaware.strategies._dpnas.cells import uniform_cells
-
+def _network(bench: Bench, data: str, settings: Settings, steps: int) -> tuple[dict[str, Any], float]:
+    """The description behind the name of a network, and the learning rate of a training of `steps` steps."""
     case, name = CASES[data], settings["network"]
     if name == "cnn":
         more = {"pooling": "average"} if settings.get("pooling") else {"activation": settings.get("activation", "tanh")}
         return {**case.cnn, **more}, case.cnn_lr
-    if name == "paper":
-        cell: list[Any] = list(tables("dpnas")["cells"][data])
-    elif name == "random":
-        cell = list(uniform_cells(20, 5, np.random.default_rng(7))[settings["cell"]])
-    elif name in ("sgd", "dp"):
-        cell = earlier(bench, f"dpnas/search/{data}", variant=name)["cells"][settings["cell"]]
+    if name in COMPARED:
+        tuned = f"{name}-S" if f"{name}-S" in COMPARED else name
+        network, short = compared(name, data), earlier(bench, f"dpnas/rates/{data}", network=tuned)["lr"]
     else:
-        cell = earlier(bench, f"dpnas/derive/{settings.get('searched_on', data)}")["cell"]
-    small = case.small if name in ("small", "sgd", "random", "dp") else {}
-    short = earlier(bench, f"dpnas/derive/{data}")["lr"]
+        small = case.small if name in ("small", "sgd", "random", "dp", "paper_controller") else {}
+        network = described(data, _cell(bench, data, settings), **small)
+        short = earlier(bench, f"dpnas/derive/{data}")["lr"]
     # The rate of all steps from that of the short training: noise adds up with the root of their number.
-    lr = round(short * float(case.marks[1] / case.marks[-1]) ** 0.5, 3)
-    return described(data, cell, **small), lr
+    return network, round(short * float(case.marks[1] / steps) ** 0.5, 3)
+
+
+def _cell(bench: Bench, data: str, settings: Settings) -> list[Any]:
+    """The cell behind the name of a network."""
+    from privaware.strategies._dpnas.cells import uniform_cells
+
+    name = settings["network"]
+    if name == "paper":
+        return list(tables("dpnas")["cells"][data])
+    if name == "random":
+        return list(uniform_cells(20, 5, np.random.default_rng(7))[settings["cell"]])
+    if name in ("sgd", "dp", "paper_controller"):
+        seed = settings.get("search_seed", 0)
+        return list(earlier(bench, f"dpnas/search/{data}", variant=name, seed=seed)["cells"][settings["cell"]])
+    return list(earlier(bench, f"dpnas/derive/{settings.get('searched_on', data)}")["cell"])
+
+
+def tune(bench: Bench, settings: Settings, *, data: str) -> Result:
+    """The learning rate of a network of Table 2 or Figure 1, by short private trainings as in `derive`."""
+    seed, network, parts = settings["seed"], compared(settings["network"], data), halves(data, settings["seed"])
+    short = Training(data=data, network=network, seed=seed, lr=1.0, marks=CASES[data].marks[1:2], parts=parts)
+    tried = [{"lr": lr, "score": replace(short, lr=lr, microbatch=None).run(bench.device)["score"]} for lr in RATES]
+    return {**max(tried, key=lambda one: float(one["score"])), "tried": tried}
+
+
+def plain(bench: Bench, settings: Settings, *, data: str) -> Result:
+    """A network of Figure 1 trained without privacy, by SGD with momentum on shifted and mirrored images."""
+    from privaware.learners._networks.augmentation import shifted_mirrored
+    from privaware.learners._networks.plain_descent import PlainDescent
+
+    name, (fits, test) = settings["network"], rows(data)
+    chosen = compared(name, data) if name in COMPARED else _network(bench, data, settings, 1)[0]
+    steps = round(PLAIN_EPOCHS * len(fits) / PLAIN_BATCH)
+    descent = PlainDescent(steps=steps, batch=PLAIN_BATCH, decay=5e-4, augment=shifted_mirrored, device=bench.device)
+    module = models.build(chosen, np.random.default_rng(settings["seed"]))
+    trained = descent.run(module, *tensors(fits, data, bench.device), Rng(seed=settings["seed"]))
+    score = accuracy(trained, *tensors(test, data, bench.device))
+    free_memory(bench.device)
+    return {"score": score, "parameters": models.count(chosen), "steps": steps}
 
 
 def derive(bench: Bench, settings: Settings, *, data: str) -> Result:
@@ -249,7 +329,7 @@ def derive(bench: Bench, settings: Settings, *, data: str) -> Result:
     that scored the search: test rows have no part in it.
     """
     case, seed = CASES[data], settings["seed"]
-    result = earlier(bench, f"dpnas/search/{data}", variant="dp")
+    result = earlier(bench, f"dpnas/search/{data}", variant="dp", seed=seed)
     parts = halves(data, seed)
     tried: list[dict[str, Any]] = []
 

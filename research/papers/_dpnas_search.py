@@ -11,7 +11,7 @@ from privaware import models
 from privaware.bench import Result, Settings
 from privaware.data import Data
 from privaware.noise import Rng
-from research.papers._dpnas_runs import CASES, halves, rows
+from research.papers._dpnas_runs import CASES, HELD_OUT, halves, rows
 from research.papers._runner import Bench
 
 if TYPE_CHECKING:
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["charged", "search"]
 
 PROPOSED = 20
+NETWORK_BATCH = 300
+"""The paper's batch for a step on the shared weights."""
+CONTROLLER_BATCH = 64
+"""The paper's batch for an update of the controller."""
 SGD_RATES = (0.1, 0.03, 0.01, 0.003)
 
 
 def search(bench: Bench, settings: Settings, *, data: str) -> Result:
     """One search on benchmark rows as public ones, and what its controller proposes.
 
-    `variant` is the search as it is ("dp"), with cells at random throughout ("uniform"), or with plain SGD ("sgd").
+    `variant` is the search as it is ("dp"), with the batches, learning rates and updates that the paper prints
+    ("paper_controller"), with cells at random throughout ("uniform"), or with plain SGD ("sgd").
     """
     from privaware.strategies._dpnas.cells import operation_shares, uniform_cells
     from privaware.strategies._strategy import Runtime
@@ -37,7 +42,7 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
         rates = _sgd_rates(strategy, parts, seed, bench.device)
         strategy = replace(strategy, lr=max(rates, key=lambda lr: rates[lr]))
     recorder = SharedAccuracy(data, bench.device, every=max(1, strategy.epochs // 50))
-    saved = None if bench.out is None else bench.out / f"search-{data}-{variant}.npz"
+    saved = None if bench.out is None else bench.out / f"search-{data}-{variant}-{seed}.npz"
     runtime = Runtime(device=bench.device, checkpoint=saved, on_epoch=recorder)
     best = strategy.search(*parts, strategy.aware, Rng(seed=seed), public=True, runtime=runtime)
     generator = np.random.default_rng(seed)
@@ -63,7 +68,27 @@ def _strategy(data: str, variant: str) -> DpNas:
     strategy = DpNas(**CASES[data].search, network=CASES[data].network)
     if variant == "uniform":
         return replace(strategy, policy="uniform")
+    if variant == "paper_controller":
+        return _as_printed(strategy, len(rows(data)[0]))
     return replace(strategy, norm=float("inf"), aware=0.0) if variant == "sgd" else strategy
+
+
+def _as_printed(strategy: DpNas, count: int) -> DpNas:
+    """`strategy` with the paper's settings: one update of the controller, on one cell, for each batch of held-out rows.
+
+    `count` is the number of training rows of the data set. The paper's learning rate of 0.02 for the shared weights is
+    that of the authors' clipping norm of 1: 0.2 at 0.1.
+    """
+    held_out = round(HELD_OUT * count)
+    return replace(
+        strategy,
+        rate=min(1.0, NETWORK_BATCH / (count - held_out)),
+        lr=0.2,
+        updates=max(1, held_out // CONTROLLER_BATCH),
+        cells=1,
+        held_rate=min(1.0, CONTROLLER_BATCH / held_out),
+        controller_lr=3e-4,
+    )
 
 
 def _sgd_rates(strategy: DpNas, parts: tuple[Data, Data], seed: int, device: str) -> dict[float, float]:

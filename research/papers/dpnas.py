@@ -20,14 +20,19 @@ DATA = ("mnist", "fashion_mnist", "cifar10")
 NUMBERS = tables("dpnas")
 TABLE1, TABLE2, TABLE3 = (keyed(NUMBERS[name]) for name in ("table1", "table2", "table3"))
 TABLE4 = NUMBERS["table4"]
+TABLE2_SIZES = dict(zip(TABLE2, NUMBERS["table2_sizes"], strict=True))
 
 
 def with_published(item: Item) -> Item:
     """Published accuracies at epsilon 3 beside the names that an item has for them."""
     _, table, *rest = item.id.split("/")
+    if item.id == "dpnas/table1/7.53":
+        return replace(item, published={"found": 0.7257, "paper": 0.7257})
     if table == "table1":
         known = {name: accuracies[-1] / 100 for name, accuracies in TABLE1[rest[0]].items()}
         return replace(item, published={**known, "mirrored": known["found"], "paper": known["found"]})
+    if table == "table2":
+        return replace(item, published={name: accuracies[-1] / 100 for name, accuracies in TABLE2.items()})
     if table == "table3":
         others = {other: row[DATA.index(rest[0])] / 100 for other, row in TABLE3.items() if other != rest[0]}
         return replace(item, published=others)
@@ -38,13 +43,5 @@ def with_published(item: Item) -> Item:
 
 ITEMS: list[Item] = [
     *map(with_published, load_items("dpnas", runs=runs, search=search)),
-    *open_items(
-        "dpnas",
-        NUMBERS["missing"]
-        | {
-            f"table2/{name}": f"Table 2: {name} on cifar10 at epsilon 1, 2, 3: {', '.join(map(str, accuracies))}"
-            for name, accuracies in TABLE2.items()
-        },
-        "these networks and spaces are not in the package",
-    ),
+    *open_items("dpnas", NUMBERS["missing"], "supernets of these spaces are not in the package"),
 ]

@@ -20,7 +20,8 @@ QUICK = 700_000
 
 def cases():
     for name, one in models.named().items():
-        heavy = one.parameters > QUICK or name.startswith("dpmlbench.resnet")
+        deep = name.startswith("dpmlbench.resnet") or one.description["name"] == "nas_cells"
+        heavy = one.parameters > QUICK or deep
         yield pytest.param(one, id=name, marks=[pytest.mark.slow] if heavy else [])
 
 
@@ -36,6 +37,14 @@ def test_published_network_agrees_with_autograd(published):
         assert_agrees(module, inputs, torch.randn(3, 1).double(), squared)
     else:
         assert_agrees(module, inputs, torch.randint(outputs, (3,)), cross_entropy, norm=1.0)
+
+
+@pytest.mark.parametrize("cells", ["darts", "nasnet_a", "amoebanet_a"])
+def test_short_network_of_searched_cells_agrees_with_autograd(cells):
+    torch.manual_seed(0)
+    description = {"name": "nas_cells", "inputs": [3, 8, 8], "outputs": 4, "cells": cells, "channels": 4, "depth": 3}
+    module = models.build(description, np.random.default_rng(1)).double()
+    assert_agrees(module, torch.randn(3, 3, 8, 8).double(), torch.randint(4, (3,)), norm=1.0)
 
 
 @pytest.mark.cuda

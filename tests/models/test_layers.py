@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from privaware.models import LSTM, Constant, StandardisedConv2d, build
-from privaware.models._layers import Tempered
+from privaware.models._layers import SqueezeExcitation, Tempered
 
 SIZES = st.integers(1, 5)
 
@@ -108,3 +108,11 @@ def test_constant_outputs_its_value_and_has_a_gradient() -> None:
     assert torch.equal(module(rows), torch.zeros(4, 3))
     (module(rows) * torch.arange(12.0).reshape(4, 3)).sum().backward()
     assert module.value.grad.tolist() == [18.0, 22.0, 26.0]
+
+
+def test_squeeze_and_excitation_scales_channels_by_their_means() -> None:
+    layer, x = SqueezeExcitation(3, 2, nn.SiLU()).double(), normal(2, 3, 4, 5, seed=1)
+    squeeze, excite = (part for part in layer.modules() if isinstance(part, nn.Conv2d))
+    units = functional.silu(x.mean((2, 3)) @ squeeze.weight[:, :, 0, 0].T + squeeze.bias)
+    gates = torch.sigmoid(units @ excite.weight[:, :, 0, 0].T + excite.bias)
+    torch.testing.assert_close(layer(x), x * gates[:, :, None, None])

@@ -29,7 +29,7 @@ PADDING_LIMIT = {"cpu": 1.5, "cuda": 2.0}
 PADDING_ALLOWED = 4_000_000
 """Number of padding parameters that a GPU stack may always have, because kernel launches dominate for small models."""
 
-ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.Tanh, nn.Hardtanh, nn.Sigmoid)
+ACTIVATIONS = (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Hardtanh, nn.Sigmoid)
 """Layers that act on each number separately."""
 
 SHAPE_LAYERS = (nn.Dropout, nn.Flatten, nn.Identity)

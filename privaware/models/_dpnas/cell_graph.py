@@ -27,6 +27,7 @@ __all__ = [
     "PlainGroupNorm",
     "edge_ends",
     "kernel_calls",
+    "node_states",
     "run_kernels",
     "run_kernels_backward",
     "run_layers",
@@ -161,19 +162,24 @@ class _PlainGroupNorm(torch.autograd.Function):
 
 
 def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
-    """Return the nodes 1 to `nodes` concatenated, with every operation computed by its layer; `first` is node 0.
+    """Return the nodes 1 to `nodes` concatenated, with every operation computed by its layer; `first` is node 0."""
+    return torch.cat(node_states([first], edges, nodes)[1:], dim=1)
 
-    A node without edges is zero.
+
+def node_states(inputs: Sequence[Tensor], edges: Sequence[Edge], nodes: int) -> list[Tensor]:
+    """Return the `inputs`, which are the first nodes, and the `nodes` nodes after them.
+
+    A node is the sum of the operations on the edges that end in it. A node without edges is zero.
     """
-    states = [first]
-    for end in range(1, nodes + 1):
+    states = list(inputs)
+    for end in range(len(inputs), len(inputs) + nodes):
         node: Tensor | None = None  # adding to zeros would cost as much as an edge
         for start, where, op in edges:
             if where == end:
                 value = op(states[start])
                 node = value if node is None else node + value
-        states.append(torch.zeros_like(first) if node is None else node)
-    return torch.cat(states[1:], dim=1)
+        states.append(torch.zeros_like(inputs[0]) if node is None else node)
+    return states
 
 
 @dataclass(frozen=True)

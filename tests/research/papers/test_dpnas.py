@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from privaware.bench._store import Store, cell_key
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from research import papers
 from research.papers import _dpnas_runs, _dpnas_search
 from research.papers._page import Page, render
@@ -27,7 +29,7 @@ def test_every_stored_cell_is_a_run_of_its_item() -> None:
 
 @pytest.fixture
 def short_digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred digits, a small network, two epochs on shared weights and a few steps from scratch."""
+    """A hundred digits, small networks, two epochs on shared weights and a few steps from scratch."""
     case = _dpnas_runs.CASES["digits"]
     search = {**case.search, "epochs": 2, "warm_up": 1, "derived": 2, "rate": 0.5, "cells": 2, "updates": 1}
     small = replace(case, network=case.small, search=search, marks=(2, 4), batch=30)
@@ -36,6 +38,8 @@ def short_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_dpnas_runs.CASES, "digits", small)
     for module in (_dpnas_runs, _dpnas_search):
         monkeypatch.setattr(module, "rows", lambda data: parts)
+    other = {"name": "simple_cnn", "inputs": [1, 8, 8], "outputs": 10, "filters": [4], "hidden": [4]}
+    monkeypatch.setattr(_dpnas_runs, "compared", lambda name, data: other)
 
 
 def test_search_derivation_and_training_follow_one_another(tmp_path: Path, short_digits: None) -> None:
@@ -51,6 +55,57 @@ def test_search_derivation_and_training_follow_one_another(tmp_path: Path, short
     assert len(trained["accuracy"]) == len(trained["last"]) == 2
     assert trained["cell"] == derived.result["cell"]
     assert trained["lr"] == derived.result["lr"]  # marks[1] is the last
+
+
+def test_searches_of_several_seeds_are_told_apart(tmp_path: Path, short_digits: None) -> None:
+    runs = [{"variant": "paper_controller", "seed": seed} for seed in (0, 1)]
+    searches = run(replace(papers.find("dpnas/search/digits"), runs=runs), tmp_path, scale="full")
+    Store(tmp_path / "cells.jsonl").add(replace(searches[0], item="dpnas/derive/digits", result={"lr": 1.0}))
+    bench = Bench("dpnas", out=tmp_path)
+    settings = {"network": "paper_controller", "search_seed": 1, "cell": 0, "seed": 0}
+    assert _dpnas_runs.train(bench, settings, data="digits")["cell"] == searches[1].result["cells"][0]
+
+
+def test_controller_of_the_paper_has_its_printed_settings() -> None:
+    strategy = _dpnas_search._as_printed(_dpnas_search._strategy("digits", "dp"), 50_000)
+    assert (strategy.rate, strategy.held_rate) == (300 / 30_000, 64 / 20_000)
+    assert (strategy.updates, strategy.cells, strategy.controller_lr) == (312, 1, 3e-4)
+
+
+def test_networks_of_other_searches_take_their_tuned_rate(
+    tmp_path: Path, short_digits: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_dpnas_runs, "RATES", (1.0, 2.0))
+    settings = {"network": "EfficientNet-S", "seed": 0}
+    item = papers.find("dpnas/rates/mnist")
+    tune = partial(_dpnas_runs.tune, data="digits")
+    [tuned] = run(replace(item, id="dpnas/rates/digits", run=tune, runs=[settings]), tmp_path, scale="full")
+    assert [one["lr"] for one in tuned.result["tried"]] == [1.0, 2.0]
+    trained = _dpnas_runs.train(Bench("dpnas", out=tmp_path), settings, data="digits", marks=(2, 8))
+    assert trained["lr"] == tuned.result["lr"] * 0.707  # of 8 steps, where the short training has 4
+
+
+def test_refused_initial_weights_are_replaced_and_recorded(short_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = _dpnas_runs.Descent.run
+    calls: list[int] = []
+
+    def refused_once(*args: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise Refused("rounding")
+        return train(*args, **more)
+
+    monkeypatch.setattr(_dpnas_runs.Descent, "run", refused_once)
+    network = _dpnas_runs.compared("DARTS-S", "digits")
+    result = _dpnas_runs.Training(data="digits", network=network, seed=0, lr=1.0).run("cpu")
+    assert (result["start"], result["precision"]) == (1, "float32")
+
+
+def test_networks_are_trained_without_privacy_for_figure_1(short_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_dpnas_runs, "PLAIN_EPOCHS", 3)
+    result = _dpnas_runs.plain(Bench("dpnas"), {"network": "EfficientNet-S", "seed": 0}, data="digits")
+    assert 0 <= result["score"] <= 1
+    assert result["steps"] == 2
 
 
 def test_training_without_its_search_is_refused(tmp_path: Path) -> None:
