@@ -88,7 +88,7 @@ def gradient_canaries(
 def no_rows(schema: Schema) -> Data:
     """Return data of this schema without rows."""
     shape = schema.shape if schema.form == "image" else () if schema.form == "text" else (len(schema.used),)
-    numbers = schema.bounded and not schema.has_whole_texts
+    numbers = schema.bounded and not (schema.has_whole_texts or schema.has_whole_columns)
     kind = np.float32 if schema.form == "image" else float if numbers else object
     return Data(
         schema=schema, x=np.zeros((0, *shape), dtype=kind), y=np.zeros(0, dtype=np.int64 if schema.classes else float)

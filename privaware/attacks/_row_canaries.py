@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from privaware.attacks._game import joined
 from privaware.attacks._gradient_canaries import CanaryScores
 from privaware.attacks._posteriors import confidence
-from privaware.data import Data
+from privaware.data import Data, as_bytes
 from privaware.errors import WrongInput
 from privaware.mechanism import Mechanism
 from privaware.model import Model
@@ -61,7 +62,7 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
     elif schema.form == "text":
         x = _texts(count, draw)
     else:
-        columns = [_values(column, count, draw) for column in schema.used]
+        columns = [_values(column, count, draw, schema.shape) for column in schema.used]
         x = np.stack(columns, axis=1) if columns else np.zeros((count, 0))
     return Data(schema=schema, x=x, y=_labels(schema, count, draw))
 
@@ -74,14 +75,17 @@ def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
     """
     if schema.bounded:
         return crafted_rows(schema, count, rng), crafted_rows(schema, 1, rng)
-    rows, row = ([[_uncoded(column, number) for column in schema.used]] for number in (-EXTREME_NUMBER, -3.0))
+    black = bytes(4 * math.prod(schema.shape))
+    rows, row = ([[_uncoded(column, number, black) for column in schema.used]] for number in (-EXTREME_NUMBER, -3.0))
     x = [np.array(each * times, dtype=object).reshape(times, -1) for each, times in ((rows, 3), (row, 1))]
     labels = _labels(schema, 4, rng.initial)
     return Data(schema=schema, x=x[0], y=labels[:3]), Data(schema=schema, x=x[1], y=labels[3:])
 
 
-def _uncoded(column: Column, number: float) -> Any:
-    """Return a value of a column without bounds: `number` if the column may be numeric, else a constant word."""
+def _uncoded(column: Column, number: float, image: bytes) -> Any:
+    """Return a value of a column without bounds: `number` if the column may be numeric, `image`, or a constant word."""
+    if column.kind == "image":
+        return image
     return number if column.kind in ("number", "undecided") else "word"
 
 
@@ -90,7 +94,10 @@ def _texts(count: int, draw: np.random.Generator) -> np.ndarray:
     return np.array([" ".join(f"w{word}" for word in text) for text in words], dtype=object)
 
 
-def _values(column: Column, count: int, draw: np.random.Generator) -> np.ndarray:
+def _values(column: Column, count: int, draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return `count` random values of a column; images have the shape `shape`."""
+    if column.kind == "image":
+        return as_bytes(draw.random((count, *shape)))
     if column.is_whole_text:
         return _texts(count, draw)
     if column.kind == "category":

@@ -21,7 +21,7 @@ import numpy as np
 from privaware._validate import expect_count
 from privaware.attacks._game import Game, Needs, needing
 from privaware.attacks._posteriors import log_posteriors, outputs
-from privaware.data import Data
+from privaware.data import Data, as_bytes, from_bytes
 from privaware.model import Model
 from privaware.noise import Rng
 
@@ -73,15 +73,19 @@ def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
     category is redrawn or a word is lost. `generator` draws the change. A number without declared bounds stays as it
     is.
     """
+    shape = rows.schema.shape
     if rows.schema.form == "image":
-        noise = scale * generator.standard_normal(rows.schema.shape)
+        noise = scale * generator.standard_normal(shape)
         return replace(rows, x=np.clip(rows.x + noise, 0, 1).astype(rows.x.dtype))
     if rows.schema.form == "text":
         return replace(rows, x=_shortened(rows.x, scale, generator))
     x = rows.x.copy()
     for at, column in enumerate(rows.schema.used):
         draw, other = generator.standard_normal(), generator.random()
-        if column.is_whole_text:
+        if column.kind == "image":
+            noise = scale * generator.standard_normal(shape)
+            x[:, at] = as_bytes(np.clip(from_bytes(x[:, at], shape) + noise, 0, 1))
+        elif column.is_whole_text:
             x[:, at] = _shortened(x[:, at], scale, generator)
         elif column.kind == "category":
             count = max(len(column.categories), 1)

@@ -15,6 +15,7 @@ from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_d
 from privaware.data._draft import draft, typed
 from privaware.data._edges import Edges
 from privaware.data._hashing import hashed_grams
+from privaware.data._images import as_bytes, from_bytes, with_images
 from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
@@ -50,6 +51,7 @@ __all__ = [
     "Words",
     "array_cells",
     "array_hashes",
+    "as_bytes",
     "cells_sketch",
     "coded",
     "coded_rows",
@@ -58,6 +60,7 @@ __all__ = [
     "draft",
     "first_positions",
     "from_array",
+    "from_bytes",
     "hashed_grams",
     "hashes_and_sketch",
     "is_identifier_name",
@@ -82,5 +85,6 @@ __all__ = [
     "typed",
     "uncoded_column",
     "unused_columns",
+    "with_images",
     "words_of",
 ]

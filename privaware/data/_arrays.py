@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["from_array", "read_folder", "read_npz"]
+__all__ = ["IMAGES", "decoded_images", "from_array", "read_folder", "read_npz"]
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 """Suffixes of image files."""
@@ -118,28 +120,50 @@ def read_folder(path: Path) -> Raw:
 
 
 def _images(files: list[tuple[Path, str]], where: str) -> Raw:
-    expansion = Expansion(where, sum(file.stat().st_size for file, _ in files))
-    images = [_image(file, expansion) for file, _ in files]
+    images, uneven = decoded_images([file for file, _ in files], lambda at: quoted(files[at][0].name), where)
+    labels = np.array([label for _, label in files], dtype=np.str_)
+    names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
+    return Raw(images=images, labels=labels, name=where, uneven=uneven, files=names)
+
+
+def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: str) -> tuple[np.ndarray, str]:
+    """Return the images of some files, at least one, as bytes, and a sentence if some are grey and others in colour.
+
+    Parameters
+    ----------
+    files : sequence of Path
+        The image files. A damaged file, and an image of another size than the first, raise `WrongInput`.
+    named : callable
+        Returns what a message calls the file at a position.
+    where : str
+        What a message calls all files together.
+
+    Returns
+    -------
+    images : numpy.ndarray
+        Images of shape (files, channels, height, width).
+    uneven : str
+        The sentence; empty if all images have the same channels.
+    """
+    expansion = Expansion(where, sum(file.stat().st_size for file in files))
+    images = [_image(file, partial(named, at), expansion) for at, file in enumerate(files)]
     size = images[0].shape[:2]
-    for (file, _), image in zip(files, images, strict=True):
+    for at, image in enumerate(images):
         if image.shape[:2] != size:
             raise WrongInput(
-                f"expected images of one size, but {quoted(file.name)} differs from the first"
+                f"expected images of one size, but {named(at)} differs from the first"
                 f"{got(f'{image.shape[1]} x {image.shape[0]} instead of {size[1]} x {size[0]}')}; resize them"
             )
-    mixed = [file.name for (file, _), image in zip(files, images, strict=True) if image.ndim != images[0].ndim]
+    mixed = [at for at, image in enumerate(images) if image.ndim != images[0].ndim]
     uneven = ""
     if mixed:  # grey and colour images
         uneven = (
-            f"{quoted(mixed[0])}: expected all images in grey or all in colour, as the first, because their channels "
+            f"{named(mixed[0])}: expected all images in grey or all in colour, as the first, because their channels "
             "are taken as public; convert them"
         )
         images = [image if image.ndim == 3 else np.stack([image] * 3, axis=2) for image in images]
     stacked = np.stack(images)
-    stacked = stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2)
-    labels = np.array([label for _, label in files], dtype=np.str_)
-    names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
-    return Raw(images=stacked, labels=labels, name=where, uneven=uneven, files=names)
+    return stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2), uneven
 
 
 def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
@@ -154,32 +178,35 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
     return Raw(frame=frame, name=where)
 
 
-def _image(file: Path, expansion: Expansion) -> np.ndarray:
+def _image(file: Path, named: Callable[[], str], expansion: Expansion) -> np.ndarray:
     """Return one image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
 
-    A photograph is rotated by its orientation tag. 16 bits a pixel become 8. `expansion` counts the decoded bytes of
-    all images before they are decoded.
+    A photograph is rotated by its orientation tag. 16 bits a pixel become 8. A message calls the file `named()`.
+    `expansion` counts the decoded bytes of all images before they are decoded.
     """
     from PIL import ImageOps
 
-    with parsing(file, "an image"), _opened(file) as stored:
+    with parsing(file, "an image", named), _opened(file, named) as stored:
         expansion.add(stored.width * stored.height * (1 if stored.mode in GREY else 3))
         opened = ImageOps.exif_transpose(stored)
         if opened.mode == "F":
-            raise WrongInput(f"expected {quoted(file.name)} with 8 or 16 bits a pixel, got floats; convert it")
+            raise WrongInput(f"expected {named()} with 8 or 16 bits a pixel, got floats; convert it")
         if opened.mode.startswith("I"):  # 16 bits a pixel: Pillow would truncate, not scale
             return (np.clip(np.asarray(opened, dtype=np.int64), 0, 65535) >> 8).astype(np.uint8)
         return np.asarray(opened.convert("L" if opened.mode in GREY else "RGB"))
 
 
-def _opened(file: Path) -> Image.Image:
-    """Return an image whose header is read; Pillow refuses about 180 million pixels or more before it decodes them."""
+def _opened(file: Path, named: Callable[[], str]) -> Image.Image:
+    """Return an image whose header is read; Pillow refuses about 180 million pixels or more before it decodes them.
+
+    A message calls the file `named()`.
+    """
     from PIL import Image
 
     try:
         return Image.open(file)
     except Image.DecompressionBombError:
         raise WrongInput(
-            f"expected images that fit into memory, but {quoted(file.name)} has more pixels than Pillow opens, as a "
+            f"expected images that fit into memory, but {named()} has more pixels than Pillow opens, as a "
             "decompression bomb does; resize it"
         ) from None

@@ -16,6 +16,7 @@ __all__ = ["Cells", "uncoded_column"]
 class Cells:
     """Columns of numbers (NaN if missing) or words (empty if missing), indexed like an array (rows, columns).
 
+    A column of images holds their pixels as bytes.
     An undecided column of a text file may hold numbers with their spellings (`Spelt`).
     """
 
@@ -75,11 +76,13 @@ def uncoded_column(x: Cells | np.ndarray, at: int) -> np.ndarray | Words | Spelt
     Returns
     -------
     numpy.ndarray, Words or Spelt
-        Numbers, words, or numbers with their spellings.
+        Numbers, words, numbers with their spellings, or images as bytes.
     """
     if isinstance(x, Cells):
         return x.columns[at]
     values = x[:, at]
+    if len(values) and all(isinstance(value, bytes) for value in values.tolist()):
+        return np.asarray(values)  # images
     if values.dtype != object or all(isinstance(value, float) for value in values.tolist()):
         return np.asarray(values.astype(float))
     spellings, codes = np.unique([str(value) for value in values.tolist()], return_inverse=True)

@@ -13,6 +13,7 @@ import numpy as np
 from privaware.data._cells import Cells
 from privaware.data._dates import clock_hours, date_parts, days_of_times, days_of_word
 from privaware.data._hashing import hashed_words
+from privaware.data._images import as_bytes
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
 from privaware.data._values import FALSE, TRUE, Spelt, Words, got, is_missing, listed, numbers_of, quoted, words_of
@@ -51,10 +52,10 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     Returns
     -------
     numpy.ndarray
-        Float64 (rows, columns), with one column for each of `schema.used`; objects if texts are kept whole.
+        Float64 (rows, columns), with one column for each of `schema.used`; objects if there are whole texts or images.
     """
     expect_columns(batch, schema)
-    x = np.empty((len(batch), len(schema.used)), object if schema.has_whole_texts else float)
+    x = np.empty((len(batch), len(schema.used)), object if schema.has_whole_columns else float)
     few = len(x) <= MOST_ROWS_TWICE  # columns are written one by one, then transposed a block at a time
     columns, at = np.empty(x.shape[::-1], x.dtype).T if few else x, 0
     for column in schema.declared:
@@ -204,6 +205,13 @@ def _texts(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     return np.asarray(rows[:, slots][codes])
 
 
+def _pictures(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
+    """Return the pixels that the images of `batch` hold as bytes; cells that were read before hold such bytes."""
+    if batch.cells is not None:
+        return np.asarray(batch.values(column.name))
+    return as_bytes(np.zeros(0) if batch.images is None else batch.images)
+
+
 def _booleans(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     words = words_of(batch.values(column.name)).folded()
     false, true = ({folded(word)} for word in column.categories) if column.categories else (FALSE, TRUE)
@@ -350,6 +358,7 @@ _CODERS: dict[str, Callable[[Raw, Column, Outside], np.ndarray]] = {
     "date": _dates,
     "time": _times,
     "text": _texts,
+    "image": _pictures,
 }
 """For each kind, a function from rows, a declared column and counts of values outside the schema to coded columns."""
 _READERS: dict[str, Callable[[Raw, Column], np.ndarray | Words | Spelt]] = {
@@ -359,6 +368,7 @@ _READERS: dict[str, Callable[[Raw, Column], np.ndarray | Words | Spelt]] = {
     "category": _read_words,
     "boolean": _read_words,
     "text": _read_words,
+    "image": lambda batch, column: _pictures(batch, column, Outside()),
     "undecided": _read_undecided,
 }
 """For each kind, a function from rows and a declared column to a column of `Cells`."""

@@ -11,6 +11,7 @@ import numpy as np
 from privaware._validate import nearest
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, uncoded
+from privaware.data._images import pixels, with_images
 from privaware.data._outside import Outside
 from privaware.data._parts import HeldParts, Parts
 from privaware.data._persons import capped, of_persons
@@ -73,6 +74,7 @@ class Data:
         For tables float64 (rows, columns), with one column for each of `schema.used`: numbers clipped to their bounds,
         and category codes. A missing number is NaN unless its column fills in a number; a missing or unseen category
         has the code after the last one. If the schema keeps texts whole, an object array of these numbers and of str.
+        If it has a column of images, an object array, in which an image is the bytes of its float32 pixels in [0, 1].
         For images float32 (rows, channels, height, width) in [0, 1]. For texts an object array of str. A missing text
         is empty.
     y : numpy.ndarray
@@ -177,6 +179,7 @@ class Data:
                     "or pay for them with --private-schema"
                 )
         with raw.named():
+            raw = _with_pixels(raw, schema)
             return cls._labelled(raw, schema, _rows(raw, schema, outside), labelled)
 
     @classmethod
@@ -200,6 +203,7 @@ class Data:
             The uncoded rows.
         """
         with raw.named():
+            raw = _with_pixels(raw, schema)
             x = uncoded(raw, schema) if schema.form == "table" else _rows(raw, schema, None)
             return cls._labelled(raw, schema, x, True)
 
@@ -231,9 +235,17 @@ class Data:
         return data.take(capped(raw, schema)) if labelled and of_persons(schema) else data
 
 
+def _with_pixels(raw: Raw, schema: Schema) -> Raw:
+    """Return `raw` with the images that a column names; the images of a table as pixels of the declared shape."""
+    raw = with_images(raw, schema.image)
+    if schema.form != "table" or raw.image != schema.image:
+        return raw
+    return replace(raw, images=pixels(raw, schema.shape))
+
+
 def _rows(raw: Raw, schema: Schema, outside: Outside | None) -> np.ndarray:
     if schema.form == "image":
-        return _images(raw, schema)
+        return pixels(raw, schema.shape)
     return joined_texts(raw, schema) if schema.form == "text" else coded(raw, schema, outside)
 
 
@@ -306,34 +318,3 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         advice = f"did you mean {near}?" if near else "name one with --target"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
     return raw.frame[target]
-
-
-def _images(raw: Raw, schema: Schema) -> np.ndarray:
-    images = raw.images
-    if images is None:
-        raise WrongInput("expected images for a schema of form 'image', got a table")
-    if images.shape[1:] == (3, *schema.shape[1:]) and schema.shape[0] == 1:
-        images = _grey(images)
-    if images.shape[1:] == (1, *schema.shape[1:]) and schema.shape[0] == 3:
-        images = np.repeat(images, 3, axis=1)
-    if images.shape[1:] != schema.shape:
-        raise WrongInput(f"expected images of shape {list(schema.shape)}, got {list(images.shape[1:])}")
-    if images.dtype.kind != "f":
-        top = {"bool": 1, "uint16": 65535}.get(str(images.dtype), 255)
-        return np.clip(images.astype(np.float32) / top, 0, 1)
-    wrong = np.asarray(~((images >= 0) & (images <= 1)).all(axis=(1, 2, 3)))
-    if wrong.any():
-        raise WrongInput(
-            f"image {first(wrong) + 1}: expected finite values from 0 to 1, or whole numbers from "
-            "0 to 255; scale the array x"
-        )
-    return images.astype(np.float32)
-
-
-def _grey(images: np.ndarray) -> np.ndarray:
-    """Return colour images (rows, 3, ...) as grey images (rows, 1, ...) by the weights of ITU-R 601.
-
-    Integers stay integers.
-    """
-    grey = np.tensordot(images, np.array([0.299, 0.587, 0.114]), axes=(1, 0))[:, None]
-    return grey if images.dtype.kind == "f" else np.round(grey).astype(images.dtype)

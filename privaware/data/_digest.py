@@ -82,13 +82,17 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
 def named_cells(raw: Raw, key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield for each column its name, a 64-bit number for each of its values, and these numbers mixed with the name.
 
-    `raw` has the rows; images have the columns "image" and, if there are labels, "label". `key` is the owner's secret.
+    `raw` has the rows; images have the columns "image" and, if there are labels, "label". A column that names image
+    files counts by the pixels of the images. `key` is the owner's secret.
     """
     if raw.frame is None:
         arrays = {"image": raw.images, "label": raw.labels}
         yield from array_cells({name: array for name, array in arrays.items() if array is not None}, key)
         return
     for name in raw.frame.columns:
+        if name == raw.image and raw.images is not None:
+            yield from array_cells({name: raw.images}, key)
+            continue
         cells = _cells(raw.frame[name], key)
         yield str(name), cells, mixed(cells, f"column {name}", key)
 

@@ -72,6 +72,8 @@ def draft(
             return _draft_images(raw, facts)
         columns = tuple(
             draft_column(name, raw.frame[name], identifies=is_identifier_name(name) and name not in not_persons)
+            if name != raw.image
+            else Column(name=name, kind="image")
             for name in _feature_names(raw, facts)
         )
         return Schema(columns=columns, form=_form(columns), assumed=_assumed(columns, facts), **facts)
@@ -120,7 +122,10 @@ def typed(
         if not raw.typed and not all(map(UNNAMED.fullmatch, raw.columns or ())):  # an index beside named columns
             identifiers |= set(filter(UNNAMED.fullmatch, names))
         columns = tuple(
-            _typed_column(name, raw.frame[name], typed=raw.typed, identifies=name in identifiers) for name in names
+            _typed_column(name, raw.frame[name], typed=raw.typed, identifies=name in identifiers)
+            if name != raw.image
+            else Column(name=name, kind="image")
+            for name in names
         )
         if _form(columns) == "text" and len([each for each in columns if each.kind == "text"]) <= MAX_TEXT_COLUMNS:
             return Schema(columns=columns, form="text", assumed=_assumed(columns, facts), **facts)
@@ -141,6 +146,8 @@ def _facts(
     if len(values) == 0:
         raise WrongInput("expected at least one row to draft a schema from, got none; write the schema yourself")
     about = _draft_target(raw, values, task)
+    if raw.image and raw.images is not None:
+        about["shape"] = tuple(int(size) for size in raw.images.shape[1:])
     return {**about, "target": target, "rows": len(values), "unit": unit, "cap": cap, "reviewed": False}
 
 
@@ -192,6 +199,7 @@ def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, .
         "boolean": "that {} is true or false",
         "time": "that {} is a time of day",
         "text": "that {} is text",
+        "image": "that {} names images, and their size",
         "identifier": "that {} may be left out",
         "ignore": "that {} may be left out",
     }

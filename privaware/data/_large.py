@@ -291,7 +291,7 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
         protected, only the first `schema.cap` rows of each person are returned.
     """
     frame = raw.frame
-    if frame is None or frame.size < LARGE or schema.form != "table":
+    if frame is None or frame.size < LARGE or schema.form != "table" or schema.has_images:
         return (Data.of if schema.bounded else Data.uncoded)(raw, schema)
     starts = range(0, len(frame), PART)
     parts: Parts[Raw] = LocalParts(

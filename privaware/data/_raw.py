@@ -128,7 +128,11 @@ class Raw:
     rows : int
         The number of rows of `cells`.
     images, labels : numpy.ndarray, optional
-        Images and their labels.
+        Images and their labels; of a table with a column `image`, the images that this column names.
+    image : str
+        The name of the column of a table that names the files of `images`; empty if no image was read for the table.
+    folder : Path, optional
+        The folder to which names of image files are relative; None for the working directory.
     test : Raw, optional
         Test rows of the same file.
     name : str
@@ -161,6 +165,8 @@ class Raw:
     rows: int = 0
     images: np.ndarray | None = None
     labels: np.ndarray | None = None
+    image: str = ""
+    folder: Path | None = None
     test: Raw | None = None
     name: str = ""
     line: Callable[[int], int] | None = None
@@ -199,7 +205,9 @@ class Raw:
         """Return some rows of a table that has a `frame`, by position."""
         assert self.frame is not None
         places = self.first + rows if self.places is None else self.places[self.first + rows]
-        return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), first=0, places=places)
+        images = None if self.images is None else self.images[rows]
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        return replace(self, frame=frame, images=images, first=0, places=places)
 
     def place(self, row: int) -> str:
         """Return where a person finds row number `row` (from 0): its line in a text file, else its number from 1."""
@@ -260,11 +268,13 @@ def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 @contextmanager
-def parsing(path: Path, expected: str) -> Iterator[None]:
+def parsing(path: Path, expected: str, named: Callable[[], str] | None = None) -> Iterator[None]:
     """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are.
 
-    `path` and `expected`, the format, are named in the message. Warnings of the parser are silenced.
+    `path` and `expected`, the format, are named in the message; `named()` replaces the name of a file that is private.
+    Warnings of the parser are silenced.
     """
+    shown = named or (lambda: quoted(path.name))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -272,11 +282,11 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
     except WrongInput:
         raise
     except MemoryError:
-        raise WrongInput(f"{quoted(path.name)} does not fit into this machine's memory") from None
+        raise WrongInput(f"{shown()} does not fit into this machine's memory") from None
     except Exception as problem:
         if isinstance(problem, OSError) and problem.errno is not None:  # an error of the disk, not of a parser
             raise
         reason = " ".join(str(problem).encode("utf-8", "replace").decode().split())
         pickled = "it holds pickled objects, which could run code when opened"
         cause = pickled if "pickle" in reason else "it is truncated, damaged or of another format"
-        raise WrongInput(f"expected {quoted(path.name)} as {expected}: {cause}{got(reason)}") from None
+        raise WrongInput(f"expected {shown()} as {expected}: {cause}{got(reason)}") from None

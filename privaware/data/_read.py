@@ -11,6 +11,7 @@ import os
 import zipfile
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,13 +130,14 @@ def read(
     path = Path(source)
     try:
         if os.fspath(source) and path.is_dir():
-            return _arrow(path) if parquet_files(path) else read_folder(path)
+            return replace(_arrow(path), folder=path) if parquet_files(path) else read_folder(path)
         if not os.fspath(source) or not path.exists():  # a pipe is read like a file
             raise WrongInput(
                 "expected a data file, a folder of images or a built-in data set, "
                 f"but there is nothing called {quoted(source)}"
             )
-        return _file(path, {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}, columns)
+        reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
+        return replace(_file(path, reading, columns), folder=path.parent)
     except OSError as problem:
         raise WrongInput(f"cannot read {quoted(path.name)}: {problem.strerror or type(problem).__name__}") from None
 

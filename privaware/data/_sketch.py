@@ -262,7 +262,8 @@ def hashes_and_sketch(raw: Raw, key: bytes, *, running: frozenset[str] | None = 
     width = len(raw.frame.columns)
     step = min(max(CELLS // max(width, 1), 1024), 2**16)
     for at in range(0, len(raw), step):
-        part = named_cells(Raw(frame=raw.frame.iloc[at : at + step]), key)
+        images = None if raw.images is None else raw.images[at : at + step]
+        part = named_cells(Raw(frame=raw.frame.iloc[at : at + step], images=images, image=raw.image), key)
         of_part, samples = _part(part, key, running, one_by_one=width <= MOST_GROUPS)
         hashes.append(of_part)
         sketch = sketch.merge(samples)

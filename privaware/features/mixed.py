@@ -1,14 +1,15 @@
-"""Rows of a table with texts: features of the texts, followed by features of all other columns.
+"""Rows of a table with texts or images: features of the texts or images, followed by features of all other columns.
 
 The texts of a row are joined by a blank and read by the feature that `text` describes, such as `sentences` or `hashed`.
-The other columns become random Fourier features (`table_fourier`) of norm at most 1. Their mean over public typical
-rows is subtracted, because a large common part would act as a bias: in a typical row the rank of a number among its
-bins, and the level of a category, are uniform. The block of the texts is scaled to norm 1 (a block of zeros stays
+The image of a row is read by the features that `image` describes, such as `prior`, one after the other. The other
+columns become random Fourier features (`table_fourier`) of norm at most 1. Their mean over public typical rows is
+subtracted, because a large common part would act as a bias: in a typical row the rank of a number among its bins, and
+the level of a category, are uniform. The block of the texts or the image is scaled to norm 1 (a block of zeros stays
 zero), and the block of c other columns is multiplied by `columns * c ** GROWTH`: one column takes little from the
 texts, and a text takes little from many columns.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
-Use when: a table has columns of free text beside numbers and categories. `auto` takes it there.
+Use when: a table has columns of free text, or a column of images, beside numbers and categories. `auto` takes it there.
 
 >>> from privaware.schema import Column, Schema
 >>> columns = (Column(name="note", kind="text", slots=0), Column(name="age", low=0, high=90))
@@ -20,15 +21,17 @@ Use when: a table has columns of free text beside numbers and categories. `auto`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from privaware import features
 from privaware._validate import expect_between, expect_count
+from privaware.data import from_bytes
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
@@ -43,14 +46,17 @@ TYPICAL_ROWS = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Mixed:
-    """Features of the texts of a table, followed by features of its other columns.
+    """Features of the texts or the image of a row of a table, followed by features of its other columns.
 
-    A table without a text column, and rows of another shape than the schema says, raise `WrongInput`.
+    A table without a column of whole texts or images, and rows of another shape than the schema says, raise
+    `WrongInput`.
 
     Parameters
     ----------
     text : mapping
         Description of the feature that reads the texts, as `privaware.features.build` takes it.
+    image : sequence of mappings
+        Descriptions of the features that read the image, in order. Either `text` or `image` is given.
     columns : float
         Weight of the other columns: random Fourier features of c other columns are multiplied by
         `columns * c ** GROWTH`.
@@ -58,21 +64,33 @@ class Mixed:
         Number of random Fourier features of the other columns.
     """
 
-    text: Mapping[str, Any]
+    text: Mapping[str, Any] = field(default_factory=dict)
+    image: Sequence[Mapping[str, Any]] = ()
     columns: float = 0.5
     count: int = 1024
 
     def __post_init__(self) -> None:
         expect_between("mixed", 1e-3, 1e3, columns=self.columns)
         expect_count("mixed", count=self.count)
-        features.build(dict(self.text))
+        if bool(self.text) == bool(self.image):
+            raise WrongInput("mixed: expected features of either text or image, got both or none of them")
+        self._chain  # noqa: B018  raises if a description is wrong
+
+    @cached_property
+    def _chain(self) -> tuple[Any, ...]:
+        """The features that read the texts, or the image."""
+        return tuple(features.build(dict(each)) for each in self.image or (self.text,))
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
-        texts, numbers, others = _places(schema)
-        if x.ndim != 2 or x.shape[1] != len(schema.used) or not texts:
-            raise WrongInput(f"mixed: expected rows of {len(schema.used)} columns, one of them text, got {x.shape}")
+        whole, numbers, others = _places(schema)
+        fits = len(whole) == 1 if self.image else bool(whole)
+        fits = fits and schema.has_images == bool(self.image)
+        if x.ndim != 2 or x.shape[1] != len(schema.used) or not fits:
+            kind = "image" if self.image else "text"
+            raise WrongInput(f"mixed: expected rows of {len(schema.used)} columns, one of them {kind}, got {x.shape}")
         unit, fourier = features.build({"name": "bounded"}), {"name": "table_fourier", "count": self.count}
-        read = unit(features.build(dict(self.text))(_joined(x[:, texts]), schema))
+        inputs = from_bytes(x[:, whole[0]], schema.shape) if self.image else _joined(x[:, whole])
+        read = unit(features.apply(self._chain, inputs, self._whole_schema(schema)))
         beside = np.zeros((len(x), self.count), np.float32)
         if numbers:
             beside = features.build(fourier)(x[:, numbers].astype(float), others) - _typical_mean(self.count, others)
@@ -81,15 +99,33 @@ class Mixed:
 
     def width(self, schema: Schema) -> int:
         """Return the number of entries of a row."""
-        return int(features.build(dict(self.text)).width(schema)) + self.count
+        return sum(columns for columns, _ in self.parts(schema))
+
+    def parts(self, schema: Schema) -> tuple[tuple[int, float], ...]:
+        """Return the number of columns and the norm of each feature block: of the texts or the image, then the others.
+
+        If one feature of several blocks reads the image, such as `extractor`, each of its blocks counts by itself.
+        """
+        of_whole = self._whole_schema(schema)
+        read: Sequence[tuple[int, float]] = getattr(self._chain[0], "parts", ()) if len(self._chain) == 1 else ()
+        if not read:
+            empty = np.zeros((1, *schema.shape), np.float32) if self.image else np.array([""], dtype=object)
+            read = ((features.apply(self._chain, empty, of_whole).size, 1.0),)
+        length = math.hypot(*(norm for _, norm in read))
+        beside = self.columns * len(_places(schema)[2].declared) ** GROWTH
+        return (*((columns, norm / length) for columns, norm in read), (self.count, beside))
+
+    def _whole_schema(self, schema: Schema) -> Schema:
+        """Return the schema that the features of the texts, or of the image, see."""
+        return replace(schema, form="image", columns=()) if self.image else schema
 
 
 @lru_cache(maxsize=8)
 def _places(schema: Schema) -> tuple[list[int], list[int], Schema]:
-    """Return the positions in a row of whole texts, and of all other columns, and the schema of the other columns."""
-    texts = [at for at, column in enumerate(schema.used) if column.is_whole_text]
-    numbers = [at for at, column in enumerate(schema.used) if not column.is_whole_text]
-    return texts, numbers, replace(schema, columns=tuple(each for each in schema.columns if not each.is_whole_text))
+    """Return the positions in a row of whole texts or images, and of other columns, and the schema of other columns."""
+    whole = [at for at, column in enumerate(schema.used) if column.is_whole]
+    numbers = [at for at, column in enumerate(schema.used) if not column.is_whole]
+    return whole, numbers, replace(schema, columns=tuple(each for each in schema.columns if not each.is_whole))
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from privaware import features
-from privaware.data import Data
+from privaware.data import Data, as_bytes
 from privaware.errors import PrivawareError, WrongInput
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
@@ -196,10 +196,12 @@ def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
             return texts
         shape = schema.shape if schema.form == "image" else (len(schema.used),)
         rows = np.random.default_rng(0).random((size, *shape), np.float32)
-        if not schema.has_whole_texts:
+        if not schema.has_whole_columns:
             return rows
-        whole = [column.is_whole_text for column in schema.used]
-        return np.where(whole, texts[:, None], rows.astype(object))
+        images = as_bytes(rng.random((size if schema.has_images else 0, *schema.shape), np.float32))
+        values = {"text": texts, "image": images}
+        columns = [values[each.kind] if each.is_whole else rows[:, at] for at, each in enumerate(schema.used)]
+        return np.stack([column.astype(object) for column in columns], axis=1)
 
     return _fixed_size(lambda rows: features.apply(chain, rows, schema, device), synthetic, schema.rows)
 

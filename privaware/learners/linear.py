@@ -50,6 +50,7 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian
 from privaware.exact_sums import clip_rows, column_sums, count
 from privaware.features.bounded import Bounded
+from privaware.features.mixed import Mixed
 from privaware.learners import Learner
 from privaware.learners._centring import Centre
 from privaware.learners._fixed_features import feature_for, linear_model, rows_after, rows_of, shape_after
@@ -248,7 +249,7 @@ class Linear(Learner):
         if not self.weigh:
             return ()
         chain = self._chain(schema)
-        parts = getattr(chain[0], "parts", ())
+        parts = chain[0].parts(schema) if isinstance(chain[0], Mixed) else getattr(chain[0], "parts", ())
         alone = self.features is not None and len(self.features) == 1
         if not (alone and len(parts) > 1 and schema.classes):
             raise WrongInput(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html.parser import HTMLParser
+from typing import Any
 
 from privaware.card import ModelCard
 from privaware.report import _words
@@ -70,6 +72,12 @@ LEARNED_ELSEWHERE = {
 """Sentences about features that were trained on other data."""
 
 
+def _features(card: ModelCard) -> list[Mapping[str, Any]]:
+    """Return the descriptions of all features, and of the features that `mixed` reads texts or images by."""
+    inner = [each for feature in card.features for each in (feature.get("text") or {}, *(feature.get("image") or ()))]
+    return [*card.features, *(each for each in inner if isinstance(each, Mapping))]
+
+
 def limitations(card: ModelCard) -> list[str]:
     """Return the limitations, one sentence each; the owner's own limitations come last."""
     guarantee, schema = card.guarantee, card.schema
@@ -104,7 +112,7 @@ def limitations(card: ModelCard) -> list[str]:
             "The model knows only the categories that the table of columns counts. What it does with another category "
             'stands under "if unseen".'
         )
-    named = [str(feature.get("name")) for feature in card.features]
+    named = [str(feature.get("name")) for feature in _features(card)]
     lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]
     owner = card.description.get("limitations", [])
     return [*lines, *(line for line in owner if isinstance(owner, list) and isinstance(line, str))]

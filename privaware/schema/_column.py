@@ -56,7 +56,7 @@ def lists_as_tuples(declared: object, who: str, names: tuple[str, ...]) -> None:
             object.__setattr__(declared, name, tuple(value))
 
 
-KINDS = ("number", "category", "boolean", "date", "time", "text", "identifier", "ignore", "undecided")
+KINDS = ("number", "category", "boolean", "date", "time", "text", "image", "identifier", "ignore", "undecided")
 """Kinds of columns."""
 NOT_USED = ("identifier", "ignore")
 """Kinds of columns that no learner sees: identifiers distinguish rows or persons, ignored columns are left out."""
@@ -87,7 +87,7 @@ class Column:
     name : str
         The name of the column.
     kind : str
-        One of `KINDS`.
+        One of `KINDS`. An image is the name of an image file, relative to the file with the table.
     low, high : float, optional
         Bounds of a number, or of a date. Bounds of a date may be written as dates and are stored as days since 1970.
         Values are clipped to the bounds.
@@ -201,6 +201,11 @@ class Column:
         return self.kind == "text" and self.slots == 0 and not isinstance(self.slots, bool)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether rows hold the texts or images of this column themselves instead of numbers."""
+        return self.is_whole_text or self.kind == "image"
+
+    @property
     def bounded(self) -> bool:
         """Whether the kind is declared, and for a category its categories, for a number or date its bounds."""
         if self.kind == "category":
@@ -266,7 +271,7 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
 
     A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
     part. A category with `parts` becomes one column for each of them, which says whether a row has this category. A
-    text without hash buckets, and a column of any other kind, stay as they are.
+    text without hash buckets, an image, and a column of any other kind, stay as they are.
     """
     if column.kind == "category" and column.parts:
         return tuple(

@@ -62,7 +62,7 @@ class Schema:
     form
         "table", "image" or "text".
     shape
-        The channels, height and width of images.
+        The channels, height and width of images, also of the images that a column of kind "image" names.
     reviewed
         Whether the owner has confirmed that these facts are public. Otherwise a model is not certified.
     assumed
@@ -101,7 +101,7 @@ class Schema:
         _expect(all(is_text(word) for word in self.assumed), "assumed as texts", self.assumed)
         self._check_columns()
         self._check_target()
-        if self.form == "image":
+        if self.has_images:
             good = len(self.shape) == 3 and all(is_count(size) for size in self.shape)
             _expect(good, "an image shape [channels, height, width]", list(self.shape))
 
@@ -110,6 +110,8 @@ class Schema:
         names = [column.name for column in self.columns]
         _expect(len(set(names)) == len(names), "distinct column names", names)
         _expect(self.target not in names, "the target apart from the columns", self.target)
+        images = [column.name for column in self.columns if column.kind == "image"]
+        _expect(len(images) < 2, "at most one column of kind image", images)
         coded = [column.name for column in self.used]
         _expect(len(set(coded)) == len(coded), "distinct names of the parts of columns", names)
 
@@ -160,12 +162,27 @@ class Schema:
         """Whether rows hold texts: the form is text, or a table has a text column without hash buckets (`slots` 0)."""
         return self.form == "text" or (self.form == "table" and any(each.is_whole_text for each in self.declared))
 
+    @property
+    def image(self) -> str | None:
+        """The name of the column of kind "image", or None if there is no such column."""
+        return next((column.name for column in self.columns if column.kind == "image"), None)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether rows hold images: the form is image, or a table has a column of kind "image"."""
+        return self.form == "image" or (self.form == "table" and self.image is not None)
+
+    @property
+    def has_whole_columns(self) -> bool:
+        """Whether rows of a table hold texts or images themselves beside numbers."""
+        return self.form == "table" and any(column.is_whole for column in self.declared)
+
     def with_whole_texts(self) -> Schema:
         """Return the schema with the texts of a table instead of hash buckets, for features that read texts.
 
-        Text columns with `parts`, and schemas of another form, stay as they are.
+        Text columns with `parts`, tables with images, and schemas of another form, stay as they are.
         """
-        if self.form != "table":
+        if self.form != "table" or self.image is not None:
             return self
         whole = {column.name for column in self.columns if column.kind == "text" and not column.parts}
         columns = (replace(column, slots=0) if column.name in whole else column for column in self.columns)
@@ -179,6 +196,7 @@ class Schema:
         names : tuple of str
             Names of declared columns, or of their parts, such as "joined (month)", or "job (nurse)" for a category. If
             only some parts of a declared column are named, it keeps only these parts. Unknown names are ignored.
+            If the form is image, the column of images stays, too.
 
         Returns
         -------
@@ -192,7 +210,7 @@ class Schema:
             if kept and column.name not in chosen:
                 whole = kept == column.known_parts and column.kind != "category"
                 columns.append(replace(column, parts=() if whole else kept))
-            elif column.name in chosen:
+            elif column.name in chosen or (self.form == "image" and column.kind == "image"):
                 columns.append(column)
         return replace(self, columns=tuple(columns))
 
@@ -224,8 +242,8 @@ class Schema:
 
         The bounds of the target go too; its classes stay. Whether a column has missing values is not public either, so
         each column gets a category for them, and undeclared values count as other. The spellings of booleans, and
-        columns of text or that are not used, stay as they are. `assumed` lists what is still taken as public: the
-        number of rows, names, kinds and classes.
+        columns of text or images or that are not used, stay as they are. `assumed` lists what is still taken as public:
+        the number of rows, names, kinds, the size of images, and classes.
         """
         columns = tuple(
             replace(column, low=None, high=None, bins=(), missing="category", unseen="other")
@@ -239,6 +257,7 @@ class Schema:
         images = self.form == "image"
         facts = "the size of the images" if images else GIVEN_BUT_PAID if paid_kinds else GIVEN_KINDS
         assumed = ["the number of rows", facts]
+        assumed += ["the size of the images"] if self.has_images and not images else []
         assumed += ["the classes" if images else f"the classes of {self.target}"] if self.classes else []
         return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privaware.data import Data
+from privaware.data import Data, as_bytes
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
 
@@ -96,15 +96,25 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
     signal = rng.random(rows)
     noisy_signal = np.clip(signal + 0.1 * rng.standard_normal(rows), 0, 1)
     if schema.form == "image":
-        x = rng.random((rows, *schema.shape))
-        x = (0.5 * x + 0.5 * noisy_signal.reshape(-1, 1, 1, 1)).astype(np.float32)
+        x = _brightened(noisy_signal, rng, schema)
     elif schema.form == "text":
         x = np.array([_sentence(rng, at) for at in noisy_signal] or [""], dtype=object)[:rows]
     else:
-        x = np.zeros((rows, len(schema.used)), object if schema.has_whole_texts else float)
+        x = np.zeros((rows, len(schema.used)), object if schema.has_whole_columns else float)
         for at, column in enumerate(schema.used):
-            x[:, at] = _values(column, noisy_signal if at == 0 else rng.random(rows), rng)
+            share = noisy_signal if at == 0 else rng.random(rows)
+            x[:, at] = _pictures(share, rng, schema) if column.kind == "image" else _values(column, share, rng)
     return Data(schema=schema, x=x, y=_targets(schema, signal))
+
+
+def _brightened(share: np.ndarray, rng: np.random.Generator, schema: Schema) -> np.ndarray:
+    """Return random images whose brightness grows with `share`."""
+    x = rng.random((len(share), *schema.shape))
+    return np.asarray(0.5 * x + 0.5 * share.reshape(-1, 1, 1, 1), np.float32)
+
+
+def _pictures(share: np.ndarray, rng: np.random.Generator, schema: Schema) -> np.ndarray:
+    return as_bytes(_brightened(share, rng, schema))
 
 
 def _values(column: Column, share: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -265,13 +275,10 @@ def _extreme_inputs(schema: Schema) -> Iterator[tuple[str, Any]]:
         yield from EXTREME_TEXTS.items()
         return
     if schema.form == "image":
-        yield "a white image", np.ones(schema.shape, dtype=np.float32)
-        yield "a black image", np.zeros(schema.shape, dtype=np.float32)
-        yield "a chequered image", (np.indices(schema.shape).sum(axis=0) % 2).astype(np.float32)
-        yield "an image of NaN", np.full(schema.shape, np.nan, dtype=np.float32)
+        yield from _extreme_images(schema).items()
         return
-    if schema.has_whole_texts:
-        yield from _extremes_with_texts(schema)
+    if schema.has_whole_columns:
+        yield from _extremes_with_whole_columns(schema)
         return
     used = schema.used
     ends = np.array([_ends(column) for column in used]).reshape(-1, 2).T
@@ -287,16 +294,32 @@ def _extreme_inputs(schema: Schema) -> Iterator[tuple[str, Any]]:
         yield f"{words} in every number column", np.where(numbers, value, ends[0])
 
 
-def _extremes_with_texts(schema: Schema) -> Iterator[tuple[str, Any]]:
-    """Yield extreme rows of a table with whole texts: the extreme rows of the other columns, each with a text."""
-    texts = list(EXTREME_TEXTS.items())
-    whole = [column.is_whole_text for column in schema.used]
-    numbers = replace(schema, columns=tuple(column for column in schema.columns if not column.is_whole_text))
+def _extreme_images(schema: Schema) -> dict[str, np.ndarray]:
+    """Return extreme images by their descriptions."""
+    return {
+        "a white image": np.ones(schema.shape, dtype=np.float32),
+        "a black image": np.zeros(schema.shape, dtype=np.float32),
+        "a chequered image": (np.indices(schema.shape).sum(axis=0) % 2).astype(np.float32),
+        "an image of NaN": np.full(schema.shape, np.nan, dtype=np.float32),
+    }
+
+
+def _extremes_with_whole_columns(schema: Schema) -> Iterator[tuple[str, Any]]:
+    """Yield extreme rows of a table with whole texts or images.
+
+    They are the extreme rows of the other columns, each with an extreme text or image.
+    """
+    extreme: list[tuple[str, Any]] = list(EXTREME_TEXTS.items())
+    if schema.has_images:
+        extreme = [(words, image.tobytes()) for words, image in _extreme_images(schema).items()]
+    whole = [column.is_whole for column in schema.used]
+    numbers = replace(schema, columns=tuple(column for column in schema.columns if not column.is_whole))
     for at, (words, others) in enumerate(_extreme_inputs(numbers)):
-        described, text = texts[at % len(texts)]
+        described, value = extreme[at % len(extreme)]
         left = iter(others.tolist())
-        row = [text if each else next(left) for each in whole]
-        yield f"{words}, and {described}", np.array(row, dtype=object)
+        row = np.empty(len(whole), dtype=object)
+        row[:] = [value if each else next(left) for each in whole]
+        yield f"{words}, and {described}", row
 
 
 def _ends(column: Column) -> tuple[float, float]:

@@ -209,7 +209,7 @@ def _pieces(
     values cannot be read.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
-    if table is None or model.schema.form == "image":
+    if table is None or model.schema.has_images:
         if keep and is_built_in(data):
             raise WrongInput("expected the rows of a file or a data frame with --keep, got a built-in data set")
         as_is = bool(keep) or (model.schema.form == "image" and not is_built_in(data))

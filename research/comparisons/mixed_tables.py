@@ -1,10 +1,11 @@
-"""`fit` without options on texts with a further column, and on tables with a further text.
+"""`fit` without options on texts and on images with a further column, and on tables with a further text.
 
-    python -m research.comparisons.mixed_tables FOLDER [--sets NAME ...] [--variants NAME ...] [--epsilons E ...]
+    python -m research.comparisons.mixed_tables [FOLDER] [--sets NAME ...] [--variants NAME ...] [--epsilons E ...]
         [--seeds N ...] [--remember FILE] [--limit SECONDS]
     python -m research.papers._page mixed
 
-FOLDER holds the unpacked packages of `_text_sets.py`; tables come from `_development_tables.py`. A variant adds one
+FOLDER holds the unpacked packages of `_text_sets.py`; tables come from `_development_tables.py`, and images are
+built-in data sets, whose table names files of PNG (`--kinds` says that the column names images). A variant adds one
 column to the rows: a random number, a random category, a number that depends on the class, or, to a table, a text drawn
 from the SMS messages at random. Election tweets have informative columns of their own: the program that sent the
 tweet and how often the tweet was repeated. The rows are given as a CSV file without a schema. Runs are seeded, for
@@ -30,6 +31,7 @@ TRAIN, TEST = 2_500, 1_200
 """Rows that train, and rows that score."""
 TEXTS = ("amazon", "election", "sms")
 TABLES = ("credit_data", "mlc_churn")
+IMAGES = ("digits", "fashion_mnist")
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
     "hashed to columns": {"learner": "fourier", "settings": {"count": 512, "share": 0.4}},
@@ -40,9 +42,9 @@ VARIANTS = {"text": ("alone", "number", "category", "informative"), "table": ("a
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path())
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--sets", nargs="+", default=[*TEXTS, *TABLES])
+    parser.add_argument("--sets", nargs="+", default=[*TEXTS, *TABLES, *IMAGES])
     parser.add_argument("--variants", nargs="+", default=["alone", "number", "category", "informative", "text"])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 0.3, 3.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -53,6 +55,7 @@ def main() -> None:
     known = {} if options.remember is None else _remembered.read(options.remember)
     if options.remember is not None:
         _remembered.remember(known)
+    _remembered.remember_photographs()
     began = time.monotonic()
     runs = [
         {"set": name, "variant": variant, "epsilon": epsilon, "seed": seed, "method": method}
@@ -62,7 +65,7 @@ def main() -> None:
         for variant in VARIANTS["table" if name in TABLES else "text"]
         if variant in options.variants
         for method in options.methods
-        if variant != "alone" or method == "auto"
+        if method == "auto" or (variant != "alone" and name not in IMAGES)
     ]
     for settings in runs:
         if not _known(settings, options.out) and time.monotonic() - began < options.limit:
@@ -79,7 +82,12 @@ def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     frame, target = _frame(str(settings["set"]), str(settings["variant"]), int(settings["seed"]), folder)
     with tempfile.TemporaryDirectory() as place:
-        for name, part in (("train", slice(TRAIN)), ("test", slice(TRAIN, TRAIN + TEST))):
+        train, options = TRAIN if len(frame) > TRAIN else 4 * len(frame) // 5, dict(METHODS[settings["method"]])
+        frame = frame.iloc[: train + TEST]
+        if settings["set"] in IMAGES:
+            options["kinds"] = {"scan": "image"}
+            frame = frame.assign(scan=_written(frame["scan"], Path(place)))
+        for name, part in (("train", slice(train)), ("test", slice(train, train + TEST))):
             frame.iloc[part].to_csv(Path(place, f"{name}.csv"), index=False)
         fitted = fit(
             Path(place, "train.csv"),
@@ -88,23 +96,37 @@ def measured(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
             test=Path(place, "test.csv"),
             seed=settings["seed"],
             ledger=Path(place, "ledger"),
-            **METHODS[settings["method"]],
+            **options,
         )
     scores = {name: round(float(fitted.internal[f"{name}_score"] or 0.0), 4) for name in ("test", "constant")}
-    rows = min(TRAIN, len(frame))
-    return {"learner": fitted.learner, "score": scores["test"], "constant": scores["constant"], "rows": rows}
+    return {"learner": fitted.learner, "score": scores["test"], "constant": scores["constant"], "rows": train}
+
+
+def _written(images: Any, place: Path) -> list[str]:
+    """Write images as PNG files into `place`, and return their names."""
+    from PIL import Image
+
+    names = [f"{at}.png" for at in range(len(images))]
+    for name, image in zip(names, images, strict=True):
+        Image.fromarray(np.round(255 * image[0]).astype(np.uint8)).save(place / name)
+    return names
 
 
 def _frame(name: str, variant: str, seed: int, folder: Path) -> tuple[Any, str]:
     """Return the rows of a set in an order of their own for each seed, with the column of the variant."""
     import pandas as pd
 
+    from privaware import datasets
     from research.comparisons import _development_tables, _text_sets
 
     rng = np.random.default_rng([seed, 7])
     if name in TABLES:
         rows, labels, _ = _development_tables._frame(name, 0)
         frame = rows.assign(**{(target := "class"): np.asarray(labels)})
+    elif name in IMAGES:
+        loaded = datasets.load(name)
+        labels = [f"class {y}" for part in (loaded.train, loaded.test) for y in part.y]
+        frame, target = pd.DataFrame({"scan": [*loaded.train.x, *loaded.test.x], "class": labels}), "class"
     else:
         texts, labels = _text_sets.load(name, folder)
         frame, target = pd.DataFrame({"comment": texts, (target := "class"): labels}), "class"
@@ -118,7 +140,8 @@ def _frame(name: str, variant: str, seed: int, folder: Path) -> tuple[Any, str]:
     if variant == "category":
         frame = frame.assign(shift=rng.choice(["early", "late", "night", "spare"], len(frame)))
     if variant == "informative" and name != "election":
-        frame = frame.assign(reading=(rng.normal(size=len(frame)) + 1.5 * codes).round(3))
+        half = codes > codes.max() / 2 if name in IMAGES else codes
+        frame = frame.assign(reading=(rng.normal(size=len(frame)) + 1.5 * half).round(3))
     if variant == "text":
         messages, _ = _text_sets.load("sms", folder)
         frame = frame.assign(note=rng.choice(messages, len(frame)))

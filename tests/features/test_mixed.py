@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from privaware.data import from_bytes
 from privaware.errors import WrongInput
 from privaware.features import Mixed, build, describe
 from privaware.features.mixed import GROWTH
@@ -66,3 +68,42 @@ def test_table_without_a_whole_text_is_refused() -> None:
 def test_linear_on_mixed_rows_keeps_the_contract() -> None:
     described = {"name": "mixed", "text": HASHED, "count": 8}
     check_mechanism(Linear(features=[described], steps=4), schema=SCHEMA, games=0)
+
+
+PICTURES = replace(
+    SCHEMA, columns=(SCHEMA.columns[0], Column(name="scan", kind="image"), SCHEMA.columns[2]), shape=(1, 8, 8)
+)
+PIXELS = [{"name": "pixels"}]
+
+
+def test_image_block_reads_the_image_alone() -> None:
+    rows = rows_for(PICTURES, 6).x
+    read = Mixed(image=PIXELS, count=8)(rows, PICTURES)
+    alone = build({"name": "pixels"})(from_bytes(rows[:, 1], (1, 8, 8)))
+    np.testing.assert_allclose(read[:, :64], alone, atol=1e-6)
+    changed = rows.copy()
+    changed[:, 0] = 10.0
+    assert np.array_equal(Mixed(image=PIXELS, count=8)(changed, PICTURES)[:, :64], read[:, :64])
+
+
+def test_blocks_of_an_image_count_by_themselves() -> None:
+    feature = Mixed(image=[{"name": "extractor", "glyphs": 0.75}], count=8)
+    (first, one), (second, two), others = feature.parts(PICTURES)
+    assert (first + second, others) == (1280 + 1024, (8, 0.5 * 2**GROWTH))
+    assert (round(one, 6), round(two, 6)) == (0.8, 0.6)
+
+
+def test_description_of_image_features_is_restored() -> None:
+    feature = Mixed(image=PIXELS, count=8)
+    assert build(json.loads(json.dumps(describe(feature)))).image == (PIXELS[0],)
+
+
+def test_either_text_or_image_is_given() -> None:
+    with pytest.raises(WrongInput, match="expected features of either text or image"):
+        Mixed(text=HASHED, image=PIXELS)
+
+
+def test_linear_on_images_beside_columns_keeps_the_contract() -> None:
+    described = {"name": "mixed", "image": PIXELS, "count": 8}
+    check_mechanism(Linear(features=[described], steps=4, centre=0.1), schema=PICTURES, games=0)
+    check_mechanism(Linear(features=[described], steps=8, weigh=0.1), schema=PICTURES, games=0)

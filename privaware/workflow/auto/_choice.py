@@ -1,29 +1,34 @@
-"""What `auto` chooses, the releases that come before its learner, and features of tables with free text.
+"""What `auto` chooses, the releases that come before its learner, and features of tables with free text or images.
 
-For such a table the rules for texts choose, and the other columns stand beside the features of the texts.
+For such a table the rules for texts or images choose, and the other columns stand beside the features of the texts or
+images.
 
 >>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
 [{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]
+>>> beside_columns({"features": [{"name": "prior"}]}, images=True)["features"]
+[{'name': 'mixed', 'image': [{'name': 'prior'}]}]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from privaware.data import Data
 from privaware.mechanism import Mechanism, Then
+from privaware.registry import names
 from privaware.schema import Schema
 
 __all__ = ["BESIDE", "Choice", "Stage", "beside_columns", "constant_choice", "constant_learner", "reads_texts"]
 
 MIXED = "mixed"
-"""The feature that reads texts and the other columns of a table."""
+"""The feature that reads texts or images and the other columns of a table."""
 TEXT_FEATURES = ("hashed", "sentences")
 """Features that read texts."""
-BESIDE = "All other columns are read by random Fourier features beside the features of the texts."
-"""The sentence of the plan about the columns that are not text."""
+BESIDE = "All other columns are read by random Fourier features beside the features of the {whole}."
+"""The sentence of the plan about the columns that are not text, or not images; `whole` is "texts" or "images"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,15 +93,22 @@ def constant_choice(schema: Schema, why: str, metric: str | None = None) -> Choi
 
 
 def reads_texts(settings: Mapping[str, Any]) -> bool:
-    """Return whether the features in `settings` include `mixed`, which reads the whole texts of a table."""
+    """Return whether the features in `settings` include `mixed`, which reads the whole texts or images of a table."""
     return MIXED in _names(settings)
 
 
-def beside_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+def beside_columns(settings: Mapping[str, Any], *, images: bool = False) -> dict[str, Any]:
     """Return a copy of `settings` whose first feature, if it is in `TEXT_FEATURES`, is wrapped in the feature `mixed`.
 
-    `mixed` reads the other columns of a table, too. Other settings are copied unchanged.
+    `mixed` reads the other columns of a table, too. With `images` all features up to the first charged one are wrapped,
+    unless the first is `mixed` already. Other settings are copied unchanged.
     """
+    if images:
+        read = len(list(takewhile(names("features").__contains__, _names(settings))))
+        if not read or reads_texts(settings):
+            return dict(settings)
+        described = settings["features"]
+        return {**settings, "features": [{"name": MIXED, "image": described[:read]}, *described[read:]]}
     if not set(_names(settings)[:1]) & set(TEXT_FEATURES):
         return dict(settings)
     text, *others = settings["features"]

@@ -91,16 +91,17 @@ WORDS: dict[str, tuple[Any, ...]] = {
 def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, Any]:
     """Return the values of `FACTS` for a schema, a budget and a device.
 
-    A table whose texts are kept whole has the form text, so that the rules for texts apply to it. If persons are
+    A table with a column of images has the form image, and another table whose texts are kept whole has the form text,
+    so that the rules for images and for texts apply to them. If persons are
     protected, the noise hides `schema.cap` rows at once, so each row has about `epsilon / schema.cap` of the budget.
     The number of rows that are used is private; `schema.rows` is its upper limit. `installed` is a set of names. Every
     `device` but "cpu" is a gpu.
     """
-    channels, *sides = schema.shape if schema.form == "image" else (0, 0)
+    channels, *sides = schema.shape if schema.has_images else (0, 0)
     cap = schema.cap if of_persons(schema) else 1
     signal = schema.rows * epsilon / cap
     return {
-        "form": "text" if schema.has_whole_texts else schema.form,
+        "form": "image" if schema.has_images else "text" if schema.has_whole_texts else schema.form,
         "task": schema.task,
         "rows": schema.rows,
         "epsilon": epsilon,

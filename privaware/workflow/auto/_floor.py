@@ -54,7 +54,7 @@ class Floor:
         count = len(schema.classes)
         if not count:
             return self.checked.get(learner, self.regression)
-        if self.each_class_of_table is not None and schema.form == "table" and not schema.has_whole_texts:
+        if self.each_class_of_table is not None and schema.form == "table" and not schema.has_whole_columns:
             return self.each_class_of_table * count
         return max(self.classification, self.each_class * count)
 

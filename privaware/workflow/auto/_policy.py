@@ -283,21 +283,22 @@ def choose(
         else:
             learner = _learner(rule, schema, metric)
             choice = _choice(rule, learner, facts | size, _better(absent, slower, facts))
-            choice = _mixed(choice) if schema.form == "table" and schema.has_whole_texts else choice
+            choice = _mixed(choice, images=schema.has_images) if schema.has_whole_columns else choice
             named = [(each, _learner(each, schema, metric)) for each in policy.rules if each.is_for_kind(facts)]
             return replace(choice, considered=_considered(named, rule.name, facts, policy.limits, limit))
     shown = ", ".join(f"{name} {facts[name]}" for name in ("form", "task", "rows", "epsilon", "classes", "columns"))
     raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
 
 
-def _mixed(choice: Choice) -> Choice:
-    """Return the choice of a rule for texts, if it reads texts, with the other columns of a table beside the texts."""
-    settings = beside_columns(choice.settings)
+def _mixed(choice: Choice, *, images: bool) -> Choice:
+    """Return the choice of a rule for texts or `images`, if it reads them, with the other columns of a table."""
+    settings = beside_columns(choice.settings, images=images)
     if not reads_texts(settings):
         return choice
     first, *others = choice.reasons
+    beside = BESIDE.format(whole="images" if images else "texts")
     return replace(
-        choice, settings=settings, reasons=(f"{first} {BESIDE}", *others), releases=(*choice.releases, "bins")
+        choice, settings=settings, reasons=(f"{first} {beside}", *others), releases=(*choice.releases, "bins")
     )
 
 

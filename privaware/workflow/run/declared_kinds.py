@@ -42,8 +42,9 @@ def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
 def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
     """Return `schema` with the declared `kinds` of columns; the other columns stay as they are.
 
-    Lines about the target and about the column that identifies persons are ignored. Raise `WrongInput` for another name
-    that is not a column, for a word that is not a kind, and for data that are no table.
+    If only a column of images is used, the form is image. Lines about the target and about the column that identifies
+    persons are ignored. Raise `WrongInput` for another name that is not a column, for a word that is not a kind, and
+    for data that are no table.
     """
     known = {column.name: column for column in schema.columns}
     for name, kind in kinds.items():
@@ -54,7 +55,8 @@ def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
     if schema.form != "table":
         raise WrongInput(f"--kinds: expected a table, got a data set of form {schema.form}; leave --kinds out")
     columns = (_of_kind(column, kinds[column.name]) if column.name in kinds else column for column in schema.columns)
-    return replace(schema, columns=tuple(columns))
+    declared = replace(schema, columns=tuple(columns))
+    return replace(declared, form="image") if {each.kind for each in declared.declared} == {"image"} else declared
 
 
 def _of_kind(column: Column, kind: str) -> Column:

@@ -51,8 +51,9 @@ def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Me
     if method in names("preprocessing"):
         raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(names('selectors'))}")
     make = find_selector(method)
-    if schema.form != "table":
-        raise WrongInput(f"expected a table with columns to choose from, got {schema.form} data")
+    if schema.form != "table" or schema.has_images:
+        form = "image" if schema.has_images else schema.form
+        raise WrongInput(f"expected a table with columns to choose from, got {form} data")
     return configured(method, make, settings)
 
 

@@ -386,13 +386,14 @@ def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: 
 
 
 def fraction_of_columns(schema: Schema) -> float:
-    """Return the number of columns that are not text as a fraction of all columns; a whole text counts `TEXT_COLUMNS`.
+    """Return the number of columns that are not whole as a fraction of all columns.
 
+    A whole column, a text or an image, counts as `TEXT_COLUMNS` columns.
     A release that concerns these columns alone takes this fraction of its usual part of the budget.
     """
-    texts = sum(column.is_whole_text for column in schema.declared)
-    others = max(len(schema.declared) - texts, 1)
-    return others / (others + TEXT_COLUMNS * texts)
+    whole = sum(column.is_whole for column in schema.declared)
+    others = max(len(schema.declared) - whole, 1)
+    return others / (others + TEXT_COLUMNS * whole)
 
 
 def bounds_within(delta: float) -> NoisyMaximumRanges:

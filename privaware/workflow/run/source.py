@@ -42,6 +42,7 @@ from privaware.data import (
     target_of,
     typed,
     unused_columns,
+    with_images,
 )
 from privaware.data._parts import threads
 from privaware.errors import WrongInput
@@ -116,8 +117,9 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
     _expect_target(data, options)
-    large = None if options.accept_schema else _large(data, options)
-    table, raw = large, cache(lambda: read(data, **options.reading) if large is None else large.head)
+    image = _image_column(options)
+    large = None if options.accept_schema or image else _large(data, options)
+    table, raw = large, cache(lambda: _read(data, options, image) if large is None else large.head)
     schema = _schema_of(raw, options, table)
     if table is not None and schema.form != "table":
         table, raw = None, cache(lambda: read(data, **options.reading))
@@ -165,6 +167,24 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         read_public_rows=partial(public, labelled=True),
         path=path,
     )
+
+
+def _image_column(options: RunOptions) -> str | None:
+    """Return the column that the written schema or `--kinds` declares as images, or None if neither does."""
+    if options.schema is not None:
+        return (options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)).image
+    kinds = read_kinds(options.kinds) if options.kinds is not None else {}
+    images = [name for name, kind in kinds.items() if kind == "image" and name not in (options.target, options.unit)]
+    if len(images) > 1:
+        raise WrongInput(f"--kinds: expected at most one column of images, got {images[0]!r} and {images[1]!r}")
+    return images[0] if images else None
+
+
+def _read(data: Any, options: RunOptions, image: str | None) -> Raw:
+    """Return the rows of `data`, with the images that the column `image` names."""
+    raw = read(data, **options.reading)
+    with raw.named():
+        return with_images(raw, image)
 
 
 def draft_schema(

@@ -108,8 +108,8 @@ def recipe_plan(
     expect_time_limit(time_limit)
     left_out = recipe.left_out(schema)
     schema, extra = recipe.restricted(schema), dict(runtime or {})
-    if schema.form == "table" and any(column.kind == "text" for column in schema.declared):
-        recipe = replace(recipe, settings=beside_columns(recipe.settings))
+    if schema.form == "table" and any(column.kind in ("text", "image") for column in schema.declared):
+        recipe = replace(recipe, settings=beside_columns(recipe.settings, images=schema.has_images))
     space = named_space(recipe)
     device = str(extra.get("device", "cpu"))
     choice = _chosen(schema, recipe, budget, time_limit, device=device, space=space, policy=policy)
@@ -312,11 +312,18 @@ def planned(
 
 
 def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
-    """Raise `WrongInput` if a table holds whole texts that no feature in `choice.settings` reads.
+    """Raise `WrongInput` if a table holds whole texts or images that no feature in `choice.settings` reads.
 
     `name` is the name of the learner for the message.
     """
-    if schema.form == "table" and schema.has_whole_texts and not reads_texts(choice.settings):
+    if not schema.has_whole_columns or reads_texts(choice.settings):
+        return
+    if schema.has_images:
+        raise WrongInput(
+            f"{name} reads no images of a table without features for images; leave the learner out, give --features "
+            f'prior to a learner such as linear, or declare {schema.image!r} as kind = "ignore"'
+        )
+    if schema.has_whole_texts:
         raise WrongInput(
             f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "
             "--features hashed"
