@@ -51,6 +51,9 @@ MAX_START_FRACTION = 0.3
 BIAS_TOLERANCE = 0.07
 """Wanted standard deviation of the noise in the bias of a regression, in units of gradients (`Start.unit`)."""
 
+LEAST_BIAS_CLIP = 1.5
+"""Noise reduces `bias_clip` to no less than this; a smaller `bias_clip` stays as it is."""
+
 BIAS_CLIP = 4.0
 """Default of `bias_clip`; gradients are clipped at 1, which draws predictions from the mean towards the median."""
 
@@ -62,6 +65,9 @@ CHECK_SIGNAL = 200.0
 
 If `bias_clip` is at most 1, there is no check.
 """
+
+RARE = 0.64
+"""Variance of the class of a row, relative to equal classes, below which steps shrink; 0.64 is a class of a fifth."""
 
 CLIP = 0.5
 """Clipping norm of the gradients of classes, as a fraction of their largest norm; noise shrinks in proportion."""
@@ -84,7 +90,8 @@ class AdditiveStart(Learner):
         Where residuals of a regression are clipped, as a multiple of the spread of the target.
     bias_clip
         Where the residuals are clipped whose mean moves the bias of a regression, as a multiple of `residual_clip`: 4
-        follows about the mean of the target, 1 its median. At 1 or less there is no check and no skew correction.
+        follows about the mean of the target, 1 its median. At 1 or less there is no check and no skew correction. Above
+        1.5 it is reduced, at most to 1.5, where noise would move the bias too far.
     skew_correction
         Strength of the correction of a skewed target (`SkewCorrection`), from 0 (none) to 1.
     monotone
@@ -160,7 +167,8 @@ class AdditiveStart(Learner):
         feature = Codes(cells=self.cells, numbers=math.isfinite(noises.steps))
         layout = CodedLayout(schema=schema, feature=feature, clip=CLIP)
         coded = CodedData(layout=layout, rows=data.parts.held(partial(CodedRows, layout), CodedRows.joined))
-        start = self._start(coded, noises.start, rng)
+        bias_clip = self._bias_clip(schema, noises.start)
+        start = self._start(coded, noises.start, bias_clip, rng)
         most_noise = layout.most_noise(noise, not schema.classes and is_skewed(float(start.bias[0]), start.unit))
         steps = self.steps if math.isfinite(noises.steps) else 0
         report = paced(self.progress, steps + self._interaction_steps, "training")
@@ -183,7 +191,7 @@ class AdditiveStart(Learner):
         weights[0] += learnt.bias
         correction = None
         if not schema.classes:
-            correction = correct(coded, start, self.skew_correction, self.bias_clip, noises, rng)
+            correction = correct(coded, start, self.skew_correction, bias_clip, noises, rng)
             if not correction.verdict.better:
                 weights, learnt = np.zeros_like(weights), learnt.silenced()
                 weights[0] = start.bias + correction.verdict.mean
@@ -218,20 +226,30 @@ class AdditiveStart(Learner):
             **{name: each.scaled(1 - start - check) for name, each in stages.items()},
         )
 
-    def _start(self, data: CodedData, noise: float, rng: Rng) -> Start:
+    def _bias_clip(self, schema: Schema, noise: float) -> float:
+        """Return where residuals that move the bias of a regression are clipped, in units (`Start.unit`).
+
+        It is `bias_clip`, and less where releases with the noise multiplier `noise` would give the bias more noise than
+        `BIAS_TOLERANCE`.
+        """
+        return min(self.bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * schema.rows / noise))
+
+    def _start(self, data: CodedData, noise: float, bias_clip: float, rng: Rng) -> Start:
         """Release the bias of each output, and for a regression the spread of the target (`regression_start`).
 
         For more than two classes the bias is the log frequencies minus their mean. For two classes it is the logit at
-        which clipped gradients sum to zero. The unit of a classification is 1.
+        which clipped gradients sum to zero. The unit of a classification also follows from the released frequencies
+        (`_unit_of_classes`).
         """
         layout = data.layout
         if not layout.classes:
-            clips = ResidualClips(residual=self.residual_clip, bias=self.bias_clip)
+            clips = ResidualClips(residual=self.residual_clip, bias=bias_clip)
             return regression_start(data, noise, clips, rng)
         counts = np.maximum(release(TargetSums(classes=layout.classes), data.rows, noise, rng), noise / 2) + 0.5
-        logs = np.log(counts / counts.sum())
+        frequencies = counts / counts.sum()
+        logs = np.log(frequencies)
         bias = _zero_of_clipped_gradients(logs[1:] - logs[:1]) if layout.classes == 2 else logs - logs.mean()
-        return Start(bias=bias, unit=1.0)
+        return Start(bias=bias, unit=_unit_of_classes(frequencies))
 
     def _curves(
         self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng, report: Callable[[int], None]
@@ -268,6 +286,20 @@ class AdditiveStart(Learner):
             weights=monotone.scores(average, layout.starts, layout.levels),
             deviations=rate * noise * sensitivity * response(steps) * basis.deviations,
         )
+
+
+def _unit_of_classes(frequencies: np.ndarray) -> float:
+    """Return the unit of a classification: 1, and less where a class is rare.
+
+    The sums of gradients by which columns differ shrink in proportion to the variance of a row's class, which follows
+    from the `frequencies` of the classes. Noise does not shrink, so outputs have to move less by the same factor.
+
+    >>> _unit_of_classes(np.array([0.5, 0.5])), round(_unit_of_classes(np.array([0.05, 0.95])), 2)
+    (1.0, 0.3)
+    """
+    classes = len(frequencies)
+    variance = float(1 - (frequencies**2).sum()) * classes / (classes - 1)
+    return min(1.0, variance / RARE)
 
 
 def _zero_of_clipped_gradients(logits: np.ndarray) -> np.ndarray:

@@ -93,7 +93,8 @@ class CodedData:
 class Start:
     """The released `bias` of each output, and the `unit`: the output that a gradient of 1 stands for.
 
-    In a regression the bias is the mean of the target, and the unit is its spread times `residual_clip`.
+    In a regression the bias is the mean of the target, and the unit is its spread times `residual_clip`. In a
+    classification the unit is a factor on all steps, below 1 if a class is rare.
     """
 
     bias: np.ndarray

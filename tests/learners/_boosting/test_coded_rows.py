@@ -58,3 +58,13 @@ def test_more_rows_for_each_weight_allow_more_noise_in_logits() -> None:
         for rows in (100, 1_000, 10_000_000)
     )
     assert few == MOST_NOISE < some < many == MOST_NOISE * MORE_NOISE
+
+
+def test_noise_in_logits_of_a_rare_class_is_less() -> None:
+    """Labels have nothing to do with the columns, so outputs differ by noise only."""
+    data, spreads = rows_for(replace(TWO, rows=2_000), 2_000, seed=3), []
+    for share in (0.5, 0.04):
+        labels = (np.random.default_rng(4).random(2_000) < share).astype(float)
+        model = Boosted(trees=0, steps=30).run(replace(data, y=labels), noise=20.0, rng=Rng(seed=5))
+        spreads.append(float(np.diff(model.outputs(data.x), axis=1).std()))
+    assert spreads[1] < 0.5 * spreads[0]

@@ -68,7 +68,12 @@ def test_regression_that_checks_itself_needs_less_signal() -> None:
     assert training_plan(bare, epsilon=1.0, delta=1e-5).learner == "fourier"
     assert training_plan(replace(bare, rows=300), epsilon=1.0, delta=1e-5).learner == "mean"
     least = default_policy().floor.least
-    assert least(bare, "linear") <= least(bare, "boosted") < least(bare, "newton")
+    assert least(bare, "boosted") <= least(bare, "linear") < least(bare, "newton")
+
+
+def test_regression_of_a_thousand_rows_is_trained_at_one_half() -> None:
+    assert training_plan(replace(NUMBER, rows=1000), epsilon=0.5, delta=1e-5).learner == "fourier"
+    assert training_plan(replace(NUMBER, rows=500), epsilon=0.5, delta=1e-5).learner == "mean"
 
 
 def test_bounds_that_are_paid_for_count_against_the_signal() -> None:
