@@ -70,9 +70,16 @@ class Item:
         return sum(cell_key(self.id, settings) in known for settings in self.runs)
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether the page shows cells of this item, all of them measured with other settings than `runs`."""
+        shown = _keys_on_page(self.page).get(self.id, frozenset()) if self.page else frozenset()
+        return bool(shown) and shown.isdisjoint(cell_key(self.id, settings) for settings in self.runs)
+
+    @property
     def status(self) -> str:
         """`measured` where a page has the full run, `partly` some of its cells, `ready` where it can run, or `open`."""
-        if self.page or 0 < self.measured_cells == len(self.runs):
+        on_page = self.page is not None and self.id in _keys_on_page(self.page)
+        if on_page or 0 < self.measured_cells == len(self.runs):
             return "measured"
         if self.measured_cells:
             return "partly"
@@ -103,6 +110,15 @@ def _stored_keys(paper: str) -> frozenset[str]:
     """The keys of the cells that are stored with the page of a paper and did not fail."""
     cells = Store(RESULTS / paper / "cells.jsonl").read()
     return frozenset(key for key, cell in cells.items() if "failed" not in cell.result)
+
+
+@lru_cache
+def _keys_on_page(page: str) -> Mapping[str, frozenset[str]]:
+    """Return the keys of the cells that are stored with a page, by item."""
+    keys: dict[str, set[str]] = {}
+    for key, cell in Store(RESULTS / page / "cells.jsonl").read().items():
+        keys.setdefault(cell.item, set()).add(key)
+    return {item: frozenset(known) for item, known in keys.items()}
 
 
 def grid(*, seeds: Iterable[int] = (), **axes: Any) -> tuple[Settings, ...]:

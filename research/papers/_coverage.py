@@ -119,6 +119,9 @@ def _reasons(items: Sequence[Item]) -> list[str]:
     for item in items:
         groups.setdefault((_status(item), item.note), []).append(item)
     words: list[str] = []
+    outdated = [item.id.split("/", 1)[1] for item in items if item.is_outdated]
+    if outdated:
+        words.append(f"measured with earlier settings, not with those of the item: {', '.join(outdated)}")
     for (status, note), members in groups.items():
         listed = ", ".join(item.id.split("/", 1)[1] for item in members)
         cells = f"{sum(item.measured_cells for item in members)} of {sum(len(item.runs) for item in members)} cells"

@@ -67,10 +67,10 @@ Place = tuple[str, float]
 """A curve and a place on it."""
 
 
-def tuned(
-    bench: Bench, rows: Split, settings: Mapping[Place, Setting], rates: Sequence[float], seeds: int
-) -> tuple[tuple[Point, ...], dict[str, float]]:
-    """Each setting at the best of `rates` by validation rows, then trained with `seeds` seeds and tested."""
+def validated(
+    bench: Bench, rows: Split, settings: Mapping[Place, Setting], rates: Sequence[float]
+) -> dict[Place, dict[float, float]]:
+    """Return the validation score of each setting at each of `rates`, from one model of `TUNING_SEED`."""
     tried = [
         Trial(curve=curve, x=x, seed=TUNING_SEED, setting=replace(setting, lr=rate))
         for (curve, x), setting in settings.items()
@@ -79,14 +79,27 @@ def tuned(
     scores: dict[Place, dict[float, float]] = {place: {} for place in settings}
     for outcome in swept(bench, tried, rows.validation):
         scores[outcome.trial.curve, outcome.trial.x][outcome.trial.setting.lr] = outcome.score
-    best = {place: max(rates, key=lambda rate: of_rate[rate]) for place, of_rate in scores.items()}
+    return scores
+
+
+def tested(bench: Bench, rows: Split, settings: Mapping[Place, Setting], seeds: int) -> tuple[Point, ...]:
+    """Return the test scores of each setting, trained with `seeds` seeds."""
     final = [
-        Trial(curve=curve, x=x, seed=seed, setting=replace(setting, lr=best[curve, x]))
+        Trial(curve=curve, x=x, seed=seed, setting=setting)
         for (curve, x), setting in settings.items()
         for seed in range(seeds)
     ]
-    measured = points(swept(bench, final, rows.test))
-    return measured, {f"{curve} at {x:g}": rate for (curve, x), rate in best.items()}
+    return points(swept(bench, final, rows.test))
+
+
+def tuned(
+    bench: Bench, rows: Split, settings: Mapping[Place, Setting], rates: Sequence[float], seeds: int
+) -> tuple[tuple[Point, ...], dict[str, float]]:
+    """Each setting at the best of `rates` by validation rows, then trained with `seeds` seeds and tested."""
+    scores = validated(bench, rows, settings, rates)
+    best = {place: max(rates, key=lambda rate: of_rate[rate]) for place, of_rate in scores.items()}
+    chosen = {place: replace(setting, lr=best[place]) for place, setting in settings.items()}
+    return tested(bench, rows, chosen, seeds), {f"{curve} at {x:g}": rate for (curve, x), rate in best.items()}
 
 
 def grey(x: np.ndarray) -> np.ndarray:
@@ -104,11 +117,15 @@ def parts(name: str) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
 
 
 def images(bench: Bench, name: str, form: str) -> Split:
-    """`form` is image (for convolutions), flat, or pca followed by the number of components.
+    """Return the rows of a data set in one form.
 
-    Images are standardised by fixed numbers, which has no privacy cost (data-independent): with pixels from 0 to 1
-    clipped descent is slow on photographs. Components are exact ones of the centred training rows, as the paper has
-    them, scaled by one number so that the mean square of an entry is 1: an evaluation, no release.
+    `form` is "image" (for convolutions), "scaled" (the same numbers as a vector), "flat" (pixels from 0 to 1 as a
+    vector), or "pca" followed by the number of components. With "unit" before it, as in "unit pca300", each image is
+    first standardised by its own mean and deviation.
+
+    Images and scaled vectors are standardised by fixed numbers, which has no privacy cost (data-independent): with
+    pixels from 0 to 1 clipped descent is slow on photographs. Components are exact ones of the centred training rows,
+    as the paper has them, scaled by one number so that the mean square of an entry is 1: an evaluation, no release.
     """
     return NO_ROWS if bench.dry else _images(name, form, bench.device)
 
@@ -116,17 +133,27 @@ def images(bench: Bench, name: str, form: str) -> Split:
 @cache
 def _images(name: str, form: str, device: str) -> Split:
     three = [(x.astype(np.float32), y) for x, y in parts(name)]
-    if form == "image":
+    own, _, shape = form.rpartition(" ")
+    if own:
+        three = [(_standardised(x), y) for x, y in three]
+    elif shape in ("image", "scaled"):
         mean, deviation = map(np.float32, STANDARDISE[name])
         three = [((x - mean) / deviation, y) for x, y in three]
-    else:
+    if shape != "image":
         three = [(x.reshape(len(x), -1), y) for x, y in three]
-    if form.startswith("pca"):
-        center, components, scale = _components(three[0][0], int(form[3:]), device)
+    if shape.startswith("pca"):
+        center, components, scale = _components(three[0][0], int(shape[3:]), device)
         three = [((x - center) @ components / scale, y) for x, y in three]
     (x, y), (x_validation, y_validation), (x_test, y_test) = three
     rows = Rows(name=f"{name}, {form}", x=x, y=y, x_test=x_validation, y_test=y_validation, public=True)
     return Split(rows, replace(rows, x_test=x_test, y_test=y_test, name=f"{name}, {form}, test"))
+
+
+def _standardised(x: np.ndarray) -> np.ndarray:
+    """Return each image with mean 0 and deviation 1 over all of its pixels."""
+    axes = tuple(range(1, x.ndim))
+    mean, deviation = x.mean(axes, keepdims=True), x.std(axes, keepdims=True)
+    return np.asarray((x - mean) / np.maximum(deviation, 1e-3), np.float32)
 
 
 def _components(x: np.ndarray, count: int, device: str) -> tuple[np.ndarray, np.ndarray, float]:

@@ -75,6 +75,13 @@ def points(
         yield from [{}] * len(population) if bench.dry else train(population, bench.device)
 
 
+def table11(bench: Bench, cells: Sequence[Settings], *, data: str, head: str) -> Iterator[Result]:
+    """Networks without noise: batches of 512, shuffled, 60 epochs, data normalisation with exact statistics."""
+    kind = "none" if head == "pixels" else "exact"
+    plain = {"batch": 512, "epochs": 60, "every": 2, "noise": 0.0, "kind": kind, "shuffled": True}
+    return points(bench, [{**plain, **settings} for settings in cells], data=data, head=head)
+
+
 def figure4(bench: Bench, cells: Sequence[Settings], *, head: str) -> Iterator[Result]:
     """A random part of CIFAR-10, delta 1 / 2N, as many steps as 50,000 rows would have.
 
@@ -128,7 +135,7 @@ def iteration_grid() -> list[Settings]:
     axes = grid(length=(0.1, 1.0, 10.0), epsilon=(0.5, 1.0, 2.0, 3.0), base_lr=tuple(2.0**k for k in range(-3, 4)))
     return [
         {"batch": batch, "seed": seed, **point}
-        for seed, batch in itertools.product(SEEDS, (2048, 512, 128))
+        for seed, batch in itertools.product(SEEDS, (2048, 512, 128, 1024, 256, 64, 32))
         for point in axes
         if point["base_lr"] * batch / 512 <= 4 / point["length"] ** 2
     ]

@@ -35,7 +35,7 @@ def test_every_plot_of_a_page_is_stored() -> None:
 
 def test_item_names_an_existing_page_or_has_cells() -> None:
     for item in papers.items():
-        assert item.page is None or (item.status == "measured" and item.page in PAGES), item.id
+        assert item.page is None or item.page in PAGES, item.id
         stored = PAGES[item.paper].cells(item.id) if item.paper in PAGES else []
         assert item.page or bool(stored) == (item.status in ("partly", "measured")), item.id
 
@@ -47,7 +47,7 @@ def test_stored_cells_are_those_that_the_items_plan(name: str) -> None:
     for id in PAGES[name].items():
         item = papers.find(id)
         planned = {cell_key(id, settings) for settings in item.runs}
-        assert {cell.key for cell in PAGES[name].cells(id)} <= planned, id
+        assert {cell.key for cell in PAGES[name].cells(id)} <= planned or item.is_outdated, id
         assert item.page == name
 
 
