@@ -6,8 +6,8 @@ row is 1, up to rounding; a single column has no pairs and all of the norm. A mi
 if the column has a level for missing values, else as the first level.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
-Use when: a linear model follows, all columns are categories, and rows x epsilon is at least twice the number of
-combinations (`combinations_of`).
+Use when: a linear model follows, all columns are categories, there are few of them (the pairs share their part of the
+norm), and rows x epsilon is at least twice the number of combinations (`combinations_of`).
 
 >>> from privaware.schema import Column, Schema
 >>> letters = tuple(Column(name=name, kind="category", categories=("x", "y")) for name in "ab")

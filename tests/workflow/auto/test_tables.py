@@ -96,6 +96,11 @@ def test_pairs_of_categories_are_learnt_where_rows_are_enough(epsilon: float, le
     assert (choice.settings.get("features") == [{"name": "crosses"}]) == (learner == "linear")
 
 
+def test_pairs_of_many_categories_are_not_learnt_one_by_one() -> None:
+    letters = tuple(Column(name=f"c{at}", kind="category", categories=("x", "y")) for at in range(16))
+    assert table_choice(Schema(columns=letters, classes=("no", "yes"), rows=8_000), 8.0).learner == "fourier"
+
+
 def test_levels_do_not_count_beside_more_numbers() -> None:
     letters = replace(COLUMNS[1], categories=tuple("abcdefghijkl"))
     numbers_first = (*(replace(COLUMNS[0], name=f"n{at}") for at in range(2)), letters)
