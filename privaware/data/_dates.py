@@ -85,9 +85,10 @@ def days_of_times(values: pd.Series) -> np.ndarray:
     """Return the days since 1970 of a column whose type is a date or time stamp, in local time; NaN if missing."""
     import pandas as pd
 
-    stamps = values.astype("datetime64[us]") if isinstance(values.dtype, pd.ArrowDtype) else values
-    if getattr(stamps.dtype, "tz", None) is not None:
-        stamps = stamps.dt.tz_localize(None)
+    arrow = values.dtype.pyarrow_dtype if isinstance(values.dtype, pd.ArrowDtype) else None
+    zone = getattr(values.dtype if arrow is None else arrow, "tz", None)
+    stamps = values if zone is None else values.dt.tz_localize(None)
+    stamps = stamps if arrow is None else stamps.astype("datetime64[us]")
     days: np.ndarray = stamps.to_numpy("datetime64[us]").astype("int64") / 86_400e6
     return np.where(stamps.isna().to_numpy(), np.nan, days)
 

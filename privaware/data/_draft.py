@@ -180,7 +180,8 @@ def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool
         if isinstance(values.dtype, pd.CategoricalDtype):
             return Column(name=name, kind="category")
         if has_date_type(values):
-            return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if "date" in str(values.dtype)[:6] else ())
+            without_hours = str(values.dtype).startswith(("date32", "date64"))
+            return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if without_hours else ())
         if values.dtype.kind in "biufm":
             return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
         if no_single_values(values):

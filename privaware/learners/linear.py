@@ -62,6 +62,7 @@ from privaware.learners._linear.weigh_networks import (
     part_lengths,
     part_weights,
     weigh,
+    with_kept,
 )
 from privaware.model import Model, scaled
 from privaware.noise import Rng
@@ -230,13 +231,14 @@ class Linear(Learner):
         first = max(1, round(FIRST_STEPS_FRACTION * self.steps))
         mean, scale = (centre.mean, centre.scale) if centre is not None else (np.zeros(rows.shape[1]), 1.0)
         lengths = part_lengths(parts, mean, scale)
-        alike = factors(np.ones(len(parts)), parts, lengths)
+        weighed = parts[:-1] if isinstance(self._chain(schema)[0], Mixed) else parts  # other columns keep their norm
+        alike = factors(with_kept(np.ones(len(weighed)), parts), parts, lengths)
         gradient = self._gradient(data, weigh(rows, alike, ROWS))
         weights = self._descend(gradient, schema, noise, rng, bias, range(first))
-        exact_margins = gradient.margins(weights, [columns for columns, _ in parts], MARGIN_CLIP)
-        of_margins, moved = noise * self._share(self.weigh, 0.0), math.sqrt(len(parts))
+        exact_margins = gradient.margins(weights, [columns for columns, _ in weighed], MARGIN_CLIP)
+        of_margins, moved = noise * self._share(self.weigh, 0.0), math.sqrt(len(weighed))
         noisy = rng.gaussian(exact_margins, noise=of_margins, sensitivity=moved)
-        chosen = factors(part_weights(noisy, parts, of_margins * moved), parts, lengths)
+        chosen = factors(with_kept(part_weights(noisy, weighed, of_margins * moved), parts), parts, lengths)
         gradient = self._gradient(data, weigh(rows, chosen, ROWS))
         weights = self._descend(gradient, schema, noise, rng, weights, range(first, self.steps))
         return np.asarray(weights.cpu().numpy() * np.append(chosen, 1.0))

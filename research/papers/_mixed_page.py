@@ -1,4 +1,4 @@
-"""What the page of tables with text shows: the score with a further column beside the score without it."""
+"""What the page of tables with text or images shows: the score with a further column beside the score without it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ __all__ = ["functions"]
 ITEM = "benchmarks/mixed_tables"
 BEFORE = "hashed to columns"
 """The method before texts of tables had features of their own."""
+IMAGES = ("digits", "fashion_mnist")
+"""The sets of images."""
 SHOWN = {
     "number": "a random number",
     "category": "a random category",
@@ -36,29 +38,36 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
         key = (asked["set"], asked["variant"], asked["epsilon"], asked["method"])
         runs.setdefault(key, {})[asked["seed"]] = cell
 
-    def table(*variants: str) -> str:
-        """A row for each set and epsilon, over seeds that have all columns: alone, with each column, and before."""
-        shown = []
-        for name, epsilon in sorted({(each[0], each[2]) for each in runs if each[1] in variants}):
+    def table(*variants: str, images: bool = False) -> str:
+        """A row for each set and epsilon, over seeds that have all columns: alone, with each column, and before.
+
+        Sets of `images` are shown alone; they have no column "before".
+        """
+        shown, methods = [], ("auto",) if images else ("auto", BEFORE)
+        sets = {(each[0], each[2]) for each in runs if each[1] in variants and (each[0] in IMAGES) == images}
+        for name, epsilon in sorted(sets):
             seeds = _common(runs, name, epsilon, ("alone", *variants))
             alone = runs.get((name, "alone", epsilon, "auto"), {})
             constant = [cell.result["constant"] for seed, cell in alone.items() if seed in seeds]
             row = [name, f"{epsilon:g}", str(len(seeds)), _number(constant)]
             row.append(_number(_scores(runs, (name, "alone", epsilon, "auto"), seeds)))
             for variant in variants:
-                for method in ("auto", BEFORE):
+                for method in methods:
                     row.append(_number(_scores(runs, (name, variant, epsilon, method), seeds)))
             if seeds:
                 shown.append(row)
         head = ["set", "epsilon", "seeds", "constant", "without it"]
-        head += [text for each in variants for text in (f"with {SHOWN[each]}", "before")]
+        head += [text for each in variants for text in (f"with {SHOWN[each]}", "before")[: len(methods)]]
         return markdown(head, shown)
 
-    def loss(*variants: str) -> str:
-        """The mean and the largest loss by these columns, over sets and epsilons; each loss is a mean over seeds."""
+    def loss(*variants: str, images: bool = False) -> str:
+        """The mean and the largest loss by these columns, over sets (of `images` or not) and epsilons.
+
+        Each loss is a mean over seeds.
+        """
         losses = []
         for name, variant, epsilon, method in runs:
-            if variant in variants and method == "auto":
+            if variant in variants and method == "auto" and (name in IMAGES) == images:
                 seeds = _common(runs, name, epsilon, ("alone", variant))
                 alone, beside = (_scores(runs, (name, each, epsilon, "auto"), seeds) for each in ("alone", variant))
                 losses += [mean(alone) - mean(beside)] if seeds else []

@@ -52,6 +52,14 @@ def test_what_is_no_date_is_none(word: str) -> None:
     assert shape_of_date(word) == ""
 
 
+def test_arrow_stamps_with_a_time_zone_are_in_local_time() -> None:
+    import pyarrow as pa
+
+    zoned = pd.Series(pd.to_datetime(["2020-06-01 12:00", None]).tz_localize("Europe/Berlin"))
+    arrow = zoned.astype(pd.ArrowDtype(pa.timestamp("us", tz="Europe/Berlin")))
+    np.testing.assert_array_equal(days_of_times(arrow), days_of_times(zoned))
+
+
 def test_time_zones_are_as_written() -> None:
     assert days_of_word("1970-01-02T06:00:00+09:00") == days_of_word("1970-01-02 06:00") == 1.25
     stamps = pd.Series(pd.to_datetime(["1970-01-02T06:00:00+09:00", None]))

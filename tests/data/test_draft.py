@@ -282,3 +282,16 @@ def test_one_row_with_a_list_does_not_hide_its_column() -> None:
         typed(read(frame), target="y")
     frame["town"] = pd.Series([["Ulm"]] * 39 + [None], dtype=object)
     assert [column.kind for column in typed(read(frame), target="y").columns] == ["ignore", "number"]
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "datetime64[ns, UTC]", "timestamp[us][pyarrow]"])
+def test_hours_of_time_stamps_are_kept_without_a_schema(kind: str) -> None:
+    stamps = pd.Series(pd.date_range("2020", periods=ROWS, freq="h", tz="UTC" if "UTC" in kind else None)).astype(kind)
+    schema = typed(read(pd.DataFrame({"seen": stamps, "y": ["a", "b"] * (ROWS // 2)})), target="y")
+    assert [each.name for each in schema.used][-1] == "seen (hour)"
+
+
+def test_dates_without_a_time_have_no_hour() -> None:
+    days = pd.Series(pd.date_range("2020", periods=ROWS)).astype("date32[day][pyarrow]")
+    schema = typed(read(pd.DataFrame({"seen": days, "y": ["a", "b"] * (ROWS // 2)})), target="y")
+    assert [each.name for each in schema.used][-1] == "seen (weekday)"

@@ -146,7 +146,7 @@ def test_learner_without_features_of_images_is_refused(learner: str) -> None:
 def test_named_features_read_the_images() -> None:
     settings = {"features": [{"name": "scatter"}, {"name": "group_norm"}]}
     plan = training_plan(DECLARED, epsilon=1.0, delta=1e-5, learner="linear", settings=settings)
-    assert plan.settings["features"] == [{"name": "mixed", "image": settings["features"]}]
+    assert plan.settings["features"] == [{"name": "mixed", "image": settings["features"], "columns": 0.25}]
 
 
 def test_selection_of_columns_is_refused_beside_images(files: Path) -> None:

@@ -30,7 +30,16 @@ import numpy as np
 from privaware.exact_sums import Lattice
 from privaware.learners._centring import write_affine
 
-__all__ = ["FIRST_STEPS_FRACTION", "MARGIN_CLIP", "Parts", "factors", "part_lengths", "part_weights", "weigh"]
+__all__ = [
+    "FIRST_STEPS_FRACTION",
+    "MARGIN_CLIP",
+    "Parts",
+    "factors",
+    "part_lengths",
+    "part_weights",
+    "weigh",
+    "with_kept",
+]
 
 FIRST_STEPS_FRACTION = 0.15
 """Fraction of the steps in which all blocks have the same norm."""
@@ -69,6 +78,16 @@ def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> n
     margins = np.maximum(noisy_margins, 0.0) + ADDED_DEVIATIONS * deviation
     weights = np.array([length for _, length in parts]) * (margins / margins.max()) ** MARGIN_POWER
     return np.asarray(weights / np.linalg.norm(weights))
+
+
+def with_kept(weights: np.ndarray, parts: Parts) -> np.ndarray:
+    """Return `weights` of the first blocks, scaled to norm 1, then the norms in `parts` of all blocks after them.
+
+    A block after the weighted ones, such as the other columns of a table with images, keeps its norm: alone it may
+    separate the classes poorly, although it adds to the other blocks.
+    """
+    kept = [length for _, length in parts[len(weights) :]]
+    return np.concatenate([weights / np.linalg.norm(weights), kept])
 
 
 def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ images.
 >>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
 [{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]
 >>> beside_columns({"features": [{"name": "prior"}]}, images=True)["features"]
-[{'name': 'mixed', 'image': [{'name': 'prior'}]}]
+[{'name': 'mixed', 'image': [{'name': 'prior'}], 'columns': 0.25}]
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MIXED = "mixed"
 """The feature that reads texts or images and the other columns of a table."""
 TEXT_FEATURES = ("hashed", "sentences")
 """Features that read texts."""
+BESIDE_IMAGES = 0.25
+"""Weight of the other columns beside images (`columns` of `mixed`); see docs/results/mixed.md."""
 BESIDE = "All other columns are read by random Fourier features beside the features of the {whole}."
 """The sentence of the plan about the columns that are not text, or not images; `whole` is "texts" or "images"."""
 
@@ -108,7 +110,8 @@ def beside_columns(settings: Mapping[str, Any], *, images: bool = False) -> dict
         if not read or reads_texts(settings):
             return dict(settings)
         described = settings["features"]
-        return {**settings, "features": [{"name": MIXED, "image": described[:read]}, *described[read:]]}
+        mixed = {"name": MIXED, "image": described[:read], "columns": BESIDE_IMAGES}
+        return {**settings, "features": [mixed, *described[read:]]}
     if not set(_names(settings)[:1]) & set(TEXT_FEATURES):
         return dict(settings)
     text, *others = settings["features"]

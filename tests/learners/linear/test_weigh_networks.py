@@ -17,7 +17,14 @@ from privaware.exact_sums import Lattice
 from privaware.learners import linear
 from privaware.learners._linear import gradient as _linear_gradient
 from privaware.learners._linear.gradient import ROWS, LinearGradient
-from privaware.learners._linear.weigh_networks import FIRST_STEPS_FRACTION, factors, part_lengths, part_weights, weigh
+from privaware.learners._linear.weigh_networks import (
+    FIRST_STEPS_FRACTION,
+    factors,
+    part_lengths,
+    part_weights,
+    weigh,
+    with_kept,
+)
 from privaware.learners.linear import Linear
 from privaware.metrics import accuracy
 from privaware.noise import Rng
@@ -53,6 +60,10 @@ def test_lengths_about_the_mean_are_what_the_mean_leaves() -> None:
     assert part_lengths(parts, np.zeros(3), 1.0) == pytest.approx([0.6, 0.8])
     assert part_lengths(parts, np.array([0.0, np.sqrt(0.2), 0.0]), 2.0) == pytest.approx([0.8, 1.6])
     assert part_lengths(parts, np.array([0.6, 0.0, 0.0]), 1.0)[0] == pytest.approx(np.sqrt(0.1) * 0.6)
+
+
+def test_block_after_the_weighed_ones_keeps_its_norm() -> None:
+    assert with_kept(np.array([3.0, 4.0]), ((2, 1.0), (1, 1.0), (5, 0.25))) == pytest.approx([0.6, 0.8, 0.25])
 
 
 def test_factors_give_parts_their_weights_and_rows_length_one() -> None:
