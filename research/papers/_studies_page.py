@@ -28,7 +28,8 @@ def functions(page: Page) -> dict[str, Callable[..., Any]]:
 def open_studies() -> list[Item]:
     """What could be run and is not: the figures of both papers that are like those on the page."""
     figures = ("tramer_boneh/figure", "bao/figure")
-    return [item for item in items() if item.status == "ready" and item.id.startswith(figures)]
+    ready = [item for item in items() if item.status == "ready" and item.page == "studies"]
+    return [item for item in ready if item.id.startswith(figures)]
 
 
 def table_one(page: Page) -> str:
@@ -48,7 +49,8 @@ def item_list(page: Page) -> str:
     lines = []
     for id in page.items():
         item, [cell] = find(id), page.cells(id)
-        lines.append(f"* [{item.title}](studies.md#{anchor(item.title)}) ({seeds_of(cell)}): {brief(item, cell)}")
+        seeds = f" ({seeds_of(cell)})" if seeds_of(cell) else ""
+        lines.append(f"* [{item.title}](studies.md#{anchor(item.title)}){seeds}: {brief(item, cell)}")
     lines += [f"* {item.title}: not run (`privaware reproduce {item.id}`)." for item in open_studies()]
     return "\n".join(lines)
 

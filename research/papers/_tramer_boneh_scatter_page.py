@@ -26,7 +26,7 @@ WAYS = {"classic": "DP-SGD, their accountant", "ours": "DP-SGD, ours", "iteratio
 def functions(page: Page) -> dict[str, Any]:
     """What the template uses."""
     cnn = Page("tramer_boneh_cnn", page.results)
-    known: list[Callable[..., Any]] = [curves, best_point, plot_noise, plot_ways, scores]
+    known: list[Callable[..., Any]] = [budgets, curves, best_point, plot_noise, plot_ways, scores]
     return {
         **{function.__name__: partial(function, page) for function in known},
         "cnn_scores": lambda data: scores(cnn, f"table13/pixels/{data}"),
@@ -104,6 +104,39 @@ def curves(page: Page) -> list[dict[str, Any]]:
             row = {"data": data, "head": model, "target": target, "published": accuracy[0], "values": values}
             rows.append({**row, "epoch": epoch, "classic": classic, "ours": ours})
     page.charts["curves"] = curve_chart(points)
+    return rows
+
+
+def budgets(page: Page) -> list[dict[str, Any]]:
+    """Return the best accuracy within each budget, and add its plot; empty if no such item is run."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for data, head in TABLE13:
+        published = {epsilon: value[0] for epsilon, value in paper.TABLE1.get((data, head), {}).items()}
+        for cell in page.cells(f"tramer_boneh/figure1/{head}/{data}"):
+            for budget, chosen in cell.result["budgets"].items():
+                known = {"data": data, "head": head, "budget": float(budget)}
+                rows.append({**known, "published": published.get(float(budget), ""), **chosen})
+    if rows:
+        points = [
+            {"epsilon": row["budget"], "head": row["head"], "data": NAMES[row["data"]]}
+            | {"accuracy": band(row["scores"])[1]}
+            for row in rows
+        ]
+        heads = alt.Scale(domain=["linear", "cnn", "pixels"], range=[BLUE, ORANGE, GREY])
+        page.charts["figure1"] = alt.hconcat(
+            *(
+                line_chart(
+                    [point for point in points if point["data"] == name],
+                    alt.X("epsilon:Q", title="classic epsilon"),
+                    alt.Y("accuracy:Q", title="test accuracy, per cent", scale=alt.Scale(zero=False)),
+                    alt.Color("head:N", scale=heads, title=None),
+                    point=True,
+                ).properties(width=240, height=220, title=name)
+                for name in NAMES.values()
+            )
+        )
     return rows
 
 

@@ -154,7 +154,7 @@ def studies() -> Iterator[Item]:
     )
     models = ["SN + linear", "SN + CNN", "CNN"]
     for data, epochs in EPOCHS.items():
-        page, figure = (None, 3) if data == "cifar10" else ("studies", 11)
+        figure = 3 if data == "cifar10" else 11
         note = "two seeds" if data == "cifar10" else ""
         yield Item(
             id=f"tramer_boneh/figure{figure}/{data}",
@@ -162,7 +162,7 @@ def studies() -> Iterator[Item]:
             runs=[{"epochs": epochs, "repeats": 2 if data == "cifar10" else 3, "models": models}],
             quick=[{"epochs": epochs // 8, "repeats": 1, "models": models[:1]}],
             run=partial(figures3_11, data=data),
-            page=page,
+            page="studies",
             note=note,
         )
         yield Item(
@@ -171,6 +171,6 @@ def studies() -> Iterator[Item]:
             runs=[{"epochs": epochs, "repeats": 2 if data == "cifar10" else 5}],
             quick=[{"epochs": epochs // 8, "repeats": 1}],
             run=partial(figure7, data=data),
-            page=page,
+            page="studies",
             note=note,
         )

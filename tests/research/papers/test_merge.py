@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from privaware.bench._store import Cell, Store
-from research.papers import Item
+from research.papers import Item, find
 from research.papers._merge import merge
 
 ITEM = Item(id="test/one", title="One", runs=[{"rate": 2}], page="page")
@@ -29,3 +30,10 @@ def test_only_planned_cells_are_added_and_only_once(tmp_path: Path) -> None:
     cells = [cell("test/one", rate=3), cell("test/other", rate=2), failed]
     assert merge(cells, tmp_path, [ITEM]) == 0
     assert merge([cell("test/one", rate=2)] * 2, tmp_path, [ITEM]) == 1
+
+
+def test_an_item_with_cells_of_other_settings_is_outdated() -> None:
+    lemma = find("bao/lemma")
+    assert not lemma.is_outdated
+    assert replace(lemma, runs=[{"draws": 1}]).is_outdated
+    assert replace(lemma, id="bao/lemma/never_run").status == "ready"
