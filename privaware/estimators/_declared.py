@@ -143,7 +143,7 @@ class PrivateEstimator(BaseEstimator):
                 raise WrongInput("expected X as a data frame with unit or text, which name columns, got an array")
             if self.missing == "refuse" and self.unit is None:
                 return None
-            X = pd.DataFrame(np.asarray(X, dtype=float))
+            X = _numbers(X)
             X.columns = [f"x{at}" for at in range(X.shape[1])]
         columns = [str(name) for name in X.columns]
         for name in (*self.text, *((str(self.unit),) if named else ())):
@@ -223,9 +223,24 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
             raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
         if "could not convert" not in str(problem):
             raise
+    raise _text_among_numbers(*arrays)
+
+
+def _numbers(X: Any) -> pd.DataFrame:
+    """Return the array `X` as a data frame of floats; text raises `WrongInput`, which names only its position."""
+    try:
+        return pd.DataFrame(np.asarray(X, dtype=float))
+    except ValueError as problem:
+        if "could not convert" not in str(problem):
+            raise
+    raise _text_among_numbers(X)
+
+
+def _text_among_numbers(*arrays: Any) -> WrongInput:
+    """Return the error for text in `arrays`, X or X and y, which must hold numbers; it quotes no value."""
     named = zip(("X", "y"), arrays, strict=False)
     place = next(filter(None, (_place_of_text(values, name) for name, values in named)), "X")
-    raise WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
+    return WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
 
 
 def _place_of_text(values: Any, name: str) -> str:

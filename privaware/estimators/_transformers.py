@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privaware._validate import expect
 from privaware.accounting import DEFAULT_DELTA
@@ -291,10 +293,16 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         Returns
         -------
         array or data frame of shape (rows, selected columns)
-            The selected columns.
+            The selected columns. A data frame with columns that hold no numbers, such as text, stays a data frame. Any
+            other `X` becomes an array, unless `set_output` asks for a data frame.
         """
-        kept = super().transform(X)
-        note_transformed(as_pandas(X), as_pandas(kept))
+        check_is_fitted(self, "support_")
+        table = as_pandas(X)
+        if isinstance(table, pd.DataFrame) and not all(map(is_numeric_dtype, table.dtypes)):
+            kept = self._transform(validate_data(self, table, reset=False, skip_check_array=True))
+        else:
+            kept = super().transform(X)
+        note_transformed(table, as_pandas(kept))
         return kept
 
     def _get_support_mask(self) -> np.ndarray:
