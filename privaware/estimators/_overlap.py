@@ -3,7 +3,7 @@
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of these rows is composed with
 it. Rows are the same in one of four cases:
 
-1. The rows are equal.
+1. The rows are equal, with or without their targets.
 2. Most rows of the tables agree except in some columns (see `Sketch`).
 3. A transformer of this package computed one table from the other (see `note_transformed`).
 4. The labels are equal, in the same order, and vary enough to identify a table.
@@ -70,6 +70,7 @@ class PastFit:
         """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
         return (
             _share(self.hashes, other.hashes)
+            or _share(self.features, other.features)
             or _share(self.sources, other.sources)
             or _share(self.sources, other.features)
             or _share(self.features, other.sources)
