@@ -22,6 +22,7 @@ from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
+from privaware.workflow.run.row_ledger import RowCharges
 
 __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
@@ -70,21 +71,38 @@ class PrivateEstimator(BaseEstimator):
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
-    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None, labels: Any = None) -> str:
+    def _state(
+        self,
+        result: Any,
+        rows: pd.DataFrame,
+        schema: Schema,
+        seed: int | None,
+        labels: Any,
+        charges: Sequence[RowCharges],
+    ) -> str:
         """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
-        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
-        Without an overlap the sentence is empty. `labels` are the labels of `rows`, if the caller knows them. With
-        neither a given schema nor a `seed`, warn of numbers without bounds.
+        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
+        if `charges`, the known charges for `rows`, have another ledger. Without an overlap the sentence is empty.
+        `labels` are the labels of `rows`, if the caller knows them. With neither a given schema nor a `seed`, warn of
+        numbers without bounds.
         """
         overlap = overlap_with_past_fits(
-            rows, schema, result.event, labels=labels, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+            rows,
+            schema,
+            result.event,
+            labels=labels,
+            delta=self.delta,
+            ledger=self.ledger,
+            charges=charges,
+            seeded=seed is not None,
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
-        self.guarantee_ = f"{result.sentence}{_ledger_total(self.ledger)}"
         if overlap and seed is None:
-            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {self.guarantee_}"
+            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {result.sentence}"
+        else:
+            self.guarantee_ = f"{result.sentence}{_ledger_total(self.ledger)}"
         self.assumptions_ = result.assumptions
         if self.schema is None and seed is None:
             _warn_of_open_bounds(rows, schema)
