@@ -248,7 +248,7 @@ def test_p48_transformed_rows_are_known_without_a_pipeline() -> None:
     assert composed(warned[0]) > 3.0
 
 
-def test_p48_rows_without_unique_values_are_known_after_a_transformer() -> None:
+def test_p48_repeated_rows_are_known_after_a_transformer() -> None:
     X = np.random.default_rng(0).integers(0, 2, size=(ROWS, 3)).astype(float)
     PrivateNormaliser(epsilon=0.5).fit(X[:150])
     with pytest.warns(OverlapWarning, match="together they spend epsilon"):
