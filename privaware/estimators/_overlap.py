@@ -80,6 +80,10 @@ class PastFit:
             or (self.labels is not None and self.labels == other.labels)
         )
 
+    def is_of_sources(self, other: PastFit) -> bool:
+        """Return whether transformers computed the rows of `other` from all rows of this fit."""
+        return len(other.sources) > 0 and bool(np.isin(self.features, other.sources).all())
+
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Transformed:
@@ -188,7 +192,8 @@ def overlap_with_past_fits(
         same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
         if np.array_equal(same.features, fit.features):  # store a fold that is fitted many times once
             fit = replace(fit, hashes=same.hashes, sketch=same.sketch, features=same.features)
-        overlapping = [past for past in PAST_FITS if past.overlaps(fit)]
+        before = [fit, *(past for past in PAST_FITS if past.is_of_sources(fit))]
+        overlapping = [past for past in PAST_FITS if any(past.overlaps(each) for each in before)]
         PAST_FITS.append(fit)
     known = charges[0] if charges else RowCharges(event=event, ledgers=frozenset(), others="")
     added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)

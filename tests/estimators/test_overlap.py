@@ -255,6 +255,18 @@ def test_p48_repeated_rows_are_known_after_a_transformer() -> None:
         PrivateClassifier(learner="majority").fit(X[50:], X[50:, 0] > 0)
 
 
+def test_p48_last_step_counts_fits_that_a_step_before_it_knows(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, size=(ROWS, 4))
+    frame, y = pd.DataFrame(X, columns=list("abcd")), X[:, 0] > 0
+    PrivateClassifier(learner="majority").fit(frame[::-1].drop(columns="b"), y[::-1])
+    ledger = Ledger.create(tmp_path / "x.ledger", limit=9.0)
+    first = PrivateSelector(epsilon=0.5, settings={"columns": 1}, ledger=ledger)
+    last = PrivateClassifier(learner="majority", ledger=ledger)
+    with pytest.warns(OverlapWarning):
+        make_pipeline(first, last).fit(frame, y)
+    assert (first.certified_, last.certified_) == (False, False)
+
+
 def test_transformed_rows_of_other_people_do_not_warn() -> None:
     scaler = PrivateNormaliser(epsilon=0.5).fit(rows()[0])
     others, labels = rows(seed=1)
