@@ -6,9 +6,10 @@ a fitted estimator is public: it holds no row and no statistic without noise.
 
 Every call of `fit` is a release of its own, so cross-validation is charged once for each fold. One `ledger` for all
 fits composes their costs, keeps them, and stops at its limit. A fit on rows that an earlier fit of this process has
-seen, without a ledger or with another ledger, warns (`privaware.errors.OverlapWarning`) with the total epsilon, and is
-not certified. Seeded fits, which are never certified, do not warn. Worker processes (`n_jobs`) do not see each other's
-fits, so an unseeded fit without a `ledger` raises there.
+seen, without a ledger or with another ledger, or that are charged to another known ledger, warns
+(`privaware.errors.OverlapWarning`) with the total epsilon, and is not certified. Seeded fits, which are never
+certified, do not warn. Worker processes (`n_jobs`) do not see each other's fits, so an unseeded fit without a `ledger`
+raises there.
 
 The caller is responsible for earlier steps of a `Pipeline` that learn from the rows, such as a scaler or a selector
 that is not private. They are outside the guarantee, and the rows that they change are not recognised again.

@@ -22,6 +22,7 @@ from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
+from privaware.workflow.run.row_ledger import RowCharges
 
 __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
@@ -70,21 +71,38 @@ class PrivateEstimator(BaseEstimator):
         shown = str(super().__repr__(N_CHAR_MAX))
         return shown if getattr(self, "certified_", True) else f"{shown} [not certified]"
 
-    def _state(self, result: Any, rows: pd.DataFrame, schema: Schema, seed: int | None, labels: Any = None) -> str:
+    def _state(
+        self,
+        result: Any,
+        rows: pd.DataFrame,
+        schema: Schema,
+        seed: int | None,
+        labels: Any,
+        charges: Sequence[RowCharges],
+    ) -> str:
         """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
-        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger.
-        Without an overlap the sentence is empty. `labels` are the labels of `rows`, if the caller knows them. With
-        neither a given schema nor a `seed`, warn of numbers without bounds.
+        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
+        if `charges`, the known charges for `rows`, have another ledger. Without an overlap the sentence is empty.
+        `labels` are the labels of `rows`, if the caller knows them. With neither a given schema nor a `seed`, warn of
+        numbers without bounds.
         """
         overlap = overlap_with_past_fits(
-            rows, schema, result.event, labels=labels, delta=self.delta, ledger=self.ledger, seeded=seed is not None
+            rows,
+            schema,
+            result.event,
+            labels=labels,
+            delta=self.delta,
+            ledger=self.ledger,
+            charges=charges,
+            seeded=seed is not None,
         )
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
-        self.guarantee_ = f"{result.sentence}{_ledger_total(self.ledger)}"
         if overlap and seed is None:
-            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {self.guarantee_}"
+            self.guarantee_ = f"NOT CERTIFIED: {overlap}. For this release alone: {result.sentence}"
+        else:
+            self.guarantee_ = f"{result.sentence}{_ledger_total(self.ledger)}"
         self.assumptions_ = result.assumptions
         if self.schema is None and seed is None:
             _warn_of_open_bounds(rows, schema)
@@ -143,7 +161,7 @@ class PrivateEstimator(BaseEstimator):
                 raise WrongInput("expected X as a data frame with unit or text, which name columns, got an array")
             if self.missing == "refuse" and self.unit is None:
                 return None
-            X = pd.DataFrame(np.asarray(X, dtype=float))
+            X = _numbers(X)
             X.columns = [f"x{at}" for at in range(X.shape[1])]
         columns = [str(name) for name in X.columns]
         for name in (*self.text, *((str(self.unit),) if named else ())):
@@ -223,9 +241,24 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
             raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
         if "could not convert" not in str(problem):
             raise
+    raise _text_among_numbers(*arrays)
+
+
+def _numbers(X: Any) -> pd.DataFrame:
+    """Return the array `X` as a data frame of floats; text raises `WrongInput`, which names only its position."""
+    try:
+        return pd.DataFrame(np.asarray(X, dtype=float))
+    except ValueError as problem:
+        if "could not convert" not in str(problem):
+            raise
+    raise _text_among_numbers(X)
+
+
+def _text_among_numbers(*arrays: Any) -> WrongInput:
+    """Return the error for text in `arrays`, X or X and y, which must hold numbers; it quotes no value."""
     named = zip(("X", "y"), arrays, strict=False)
     place = next(filter(None, (_place_of_text(values, name) for name, values in named)), "X")
-    raise WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
+    return WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
 
 
 def _place_of_text(values: Any, name: str) -> str:

@@ -85,10 +85,9 @@ def spelling(y: np.ndarray, classes: np.ndarray, names: tuple[str, ...]) -> np.n
     at = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     wrong = classes[at] != y
     if wrong.any():
-        row = int(np.argmax(wrong))
         raise WrongInput(
-            f"y, row {row + 1}: {str(y[row])!r:.60} is not among the declared classes "
-            f"{', '.join(names[:6])}; correct the row or declare the class"
+            f"row {int(np.argmax(wrong)) + 1} of y: expected one of the declared classes {', '.join(names[:6])}, "
+            "got another label; correct the row or declare the class"
         )
     return np.array(names, dtype=object)[at]
 

@@ -74,7 +74,7 @@ class PrivateModel(PrivateEstimator):
         Only what may be published is kept.
         """
         seed = seed_of(self.random_state)
-        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, charges):
             result = fit(
                 frame,
                 target=schema.target,
@@ -91,7 +91,8 @@ class PrivateModel(PrivateEstimator):
             )
         assert result.model is not None
         assert result.release is not None
-        self.release_ = result.release.overlapping(self._state(result, frame, schema, seed, frame[schema.target]))
+        overlap = self._state(result, frame, schema, seed, frame[schema.target], charges)
+        self.release_ = result.release.overlapping(overlap)
         self.model_ = result.model
         self.score_ = result.score
 

@@ -3,7 +3,7 @@
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of these rows is composed with
 it. Rows are the same in one of four cases:
 
-1. The rows are equal.
+1. The rows are equal, with or without their targets.
 2. Most rows of the tables agree except in some columns (see `Sketch`).
 3. A transformer of this package computed one table from the other (see `note_transformed`).
 4. The labels are equal, in the same order, and vary enough to identify a table.
@@ -19,8 +19,8 @@ import secrets
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -32,15 +32,17 @@ import pandas as pd
 from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware.data import Raw, Sketch, hashes_and_sketch
-from privaware.errors import OverlapWarning, WrongInput, warn_caller
+from privaware.errors import OverlapWarning, Refused, WrongInput, warn_caller
 from privaware.events import Event
 from privaware.ledger import Ledger
 from privaware.schema import Schema
+from privaware.workflow.run.row_ledger import RowCharges, collect_row_charges
 
 __all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
 
 NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
+EARLIER_FITS = "rows of this fit were in earlier fits of this process"
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
 """Smallest excess, in bytes, of the compressed size of labels over constant labels for labels to identify a table."""
@@ -70,12 +72,17 @@ class PastFit:
         """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
         return (
             _share(self.hashes, other.hashes)
+            or _share(self.features, other.features)
             or _share(self.sources, other.sources)
             or _share(self.sources, other.features)
             or _share(self.features, other.sources)
             or self.sketch.resembles(other.sketch)
             or (self.labels is not None and self.labels == other.labels)
         )
+
+    def is_of_sources(self, other: PastFit) -> bool:
+        """Return whether transformers computed the rows of `other` from all rows of this fit."""
+        return len(other.sources) > 0 and bool(np.isin(self.features, other.sources).all())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -103,14 +110,17 @@ _LOCK = threading.Lock()
 @contextmanager
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
-) -> Iterator[Ledger | str | Path]:
-    """Yield `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end.
+) -> Iterator[tuple[Ledger | str | Path, list[RowCharges]]]:
+    """Yield the ledger of a fit, and a list that gets all charges for its rows unless the fit is `seeded`.
 
-    The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. A fit that is not `seeded`
+    The ledger is `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the
+    end. The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. A fit that is not `seeded`
     (without a random state) and has no ledger raises `WrongInput` in a worker process of joblib or `multiprocessing`.
     """
+    collected: AbstractContextManager[list[RowCharges]] = nullcontext([]) if seeded else collect_row_charges()
     if ledger is not None:
-        yield ledger
+        with collected as charges:
+            yield ledger, charges
         return
     named = multiprocessing.current_process().name.startswith(WORKERS)
     if not seeded and (named or multiprocessing.parent_process() is not None):
@@ -127,7 +137,8 @@ def fit_ledger(
             relation=schema.relation,
             cap=schema.cap,
         )
-        yield replace(created, lasting=False)
+        with collected as charges:
+            yield replace(created, lasting=False), charges
 
 
 def note_transformed(before: Any, after: Any) -> None:
@@ -154,11 +165,13 @@ def overlap_with_past_fits(
     labels: Any = None,
     delta: float,
     ledger: Ledger | str | Path | None,
+    charges: Sequence[RowCharges] = (),
     seeded: bool,
 ) -> str:
-    """Record a fit, and return a sentence if its rows were in earlier fits that are not charged to the same ledger.
+    """Record a fit, and return a sentence if its rows have costs that are not charged to the same ledger.
 
-    The sentence is also issued as a warning, unless the fit was `seeded` and so is not for release. It states the total
+    These are costs of earlier fits, and charges of other ledgers, which `charges` has if these ledgers are known. The
+    sentence is also issued as a warning, unless the fit was `seeded` and so is not for release. It states the total
     epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an
     overlap, return an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is
     its cost.
@@ -179,14 +192,16 @@ def overlap_with_past_fits(
         same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
         if np.array_equal(same.features, fit.features):  # store a fold that is fitted many times once
             fit = replace(fit, hashes=same.hashes, sketch=same.sketch, features=same.features)
-        overlapping = [past for past in PAST_FITS if past.overlaps(fit)]
+        before = [fit, *(past for past in PAST_FITS if past.is_of_sources(fit))]
+        overlapping = [past for past in PAST_FITS if any(past.overlaps(each) for each in before)]
         PAST_FITS.append(fit)
+    known = charges[0] if charges else RowCharges(event=event, ledgers=frozenset(), others="")
     added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
-    if added_up or not overlapping:
+    if not known.others and (added_up or not overlapping):
         return ""
     if seeded:
-        return "rows of this fit were in earlier fits of this process"
-    sentence = _sentence(fit, overlapping, delta)
+        return EARLIER_FITS
+    sentence = _sentence(fit, overlapping, known, delta)
     warn_caller(sentence, OverlapWarning)
     return sentence
 
@@ -231,19 +246,29 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
     return bool((many[position] == few).any())
 
 
-def _sentence(fit: PastFit, overlapping: list[PastFit], delta: float) -> str:
-    start = "rows of this fit were in earlier fits of this process"
+def _sentence(fit: PastFit, overlapping: list[PastFit], known: RowCharges, delta: float) -> str:
+    """Return the sentence about costs outside the ledger of `fit`: of `overlapping` fits, and of other ledgers.
+
+    `known` has the charges of all known ledgers of the rows, with the cost of `fit`. Fits that these ledgers count are
+    not added a second time.
+    """
+    start = ", and ".join(filter(None, (known.others, EARLIER_FITS if overlapping else "")))
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
     if fit.ledger is not None:
         uncounted = sum(past.ledger != fit.ledger for past in overlapping)
+        which = f"{uncounted} of these fits, which had no ledger or another one" if uncounted else "the other ledgers"
         end = (
-            f"so that this one is not certified: its ledger does not count {uncounted} of these fits, which had no "
-            "ledger or another one; give every fit on these rows, from the first one on, the same ledger=FILE"
+            f"so that this one is not certified: its ledger does not count {which}; give every fit on these rows, from "
+            "the first one on, the same ledger=FILE"
         )
-    if any(past.promise != fit.promise for past in overlapping):
+    added = [past for past in overlapping if past.ledger not in known.ledgers]
+    if any(past.promise != fit.promise for past in added):
         return f"{start}, for another unit or relation, {end}"
-    epsilon = accounting.epsilon(sum((past.event for past in overlapping), start=fit.event), delta)
-    return f"{start}: together they spend epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}, {end}"
+    try:
+        shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), known.event), delta))}"
+    except Refused:
+        shown = "more than can be stated"
+    return f"{start}: together they spend {shown} at delta {rounded_up(delta)}, {end}"
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privaware._validate import expect
 from privaware.accounting import DEFAULT_DELTA
@@ -68,7 +70,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
         frame, seed = named_frame(X, checked, schema), seed_of(self.random_state)
         rows = frame.assign(**{schema.target: 0.0})
-        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, charges):
             released = transform(
                 rows,
                 name=self._method,
@@ -81,7 +83,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
                 ledger=ledger,
                 seed=seed,
             )
-        self._state(released, frame, schema, seed, y)
+        self._state(released, frame, schema, seed, y, charges)
         self.map_ = released
         self._n_features_out = released.width
         return self
@@ -261,7 +263,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
         rows, seed = frame.assign(**{schema.target: target}), seed_of(self.random_state)
-        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as ledger:
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, charges):
             selection = select(
                 rows,
                 target=schema.target,
@@ -275,7 +277,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
                 seed=seed,
             )
         assert selection.columns is not None
-        self._state(selection, rows, schema, seed, target)
+        self._state(selection, rows, schema, seed, target, charges)
         self.columns_ = selection.columns
         self.support_ = np.isin(columns, selection.columns)
         return self
@@ -291,10 +293,16 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         Returns
         -------
         array or data frame of shape (rows, selected columns)
-            The selected columns.
+            The selected columns. A data frame with columns that hold no numbers, such as text, stays a data frame. Any
+            other `X` becomes an array, unless `set_output` asks for a data frame.
         """
-        kept = super().transform(X)
-        note_transformed(as_pandas(X), as_pandas(kept))
+        check_is_fitted(self, "support_")
+        table = as_pandas(X)
+        if isinstance(table, pd.DataFrame) and not all(map(is_numeric_dtype, table.dtypes)):
+            kept = self._transform(validate_data(self, table, reset=False, skip_check_array=True))
+        else:
+            kept = super().transform(X)
+        note_transformed(table, as_pandas(kept))
         return kept
 
     def _get_support_mask(self) -> np.ndarray:

@@ -23,6 +23,7 @@ from privaware.ledger._print import explained_lines, ledger_lines, ledger_rows
 from privaware.ledger._registry import (
     KnownCharges,
     KnownLedger,
+    charged_together,
     digest_key,
     forget_sketch,
     known_ledgers,
@@ -39,6 +40,7 @@ __all__ = [
     "KnownCharges",
     "KnownLedger",
     "Ledger",
+    "charged_together",
     "digest_key",
     "explained_lines",
     "forget_sketch",

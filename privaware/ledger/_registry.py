@@ -37,6 +37,7 @@ from privaware.ledger._spent import epsilon_of, spends, total
 __all__ = [
     "KnownCharges",
     "KnownLedger",
+    "charged_together",
     "digest_key",
     "forget_sketch",
     "known_ledgers",
@@ -240,8 +241,8 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
         append_lines(folder / f"{digest}.ledgers", [{"path": str(ledger.path), "genesis": ledger.genesis}])
 
 
-def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = NOTHING) -> float:
-    """Return the epsilon at `delta` of `event` and all charges of `ledgers`, composed; equal entries count once.
+def charged_together(ledgers: Iterable[HasEntries], event: Event = NOTHING) -> Event:
+    """Return `event` and all charges of `ledgers`, composed; equal entries count once.
 
     All `ledgers` are of the same rows. A copied ledger has entries with the same hashes as the original.
     """
@@ -251,4 +252,9 @@ def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = N
         entries = [entry for entry in ledger.entries() if entry.hash not in counted]
         counted |= {entry.hash for entry in entries}
         together = together + total(spends(entries))
-    return epsilon_of(together, delta)
+    return together
+
+
+def spent_together(ledgers: Iterable[HasEntries], delta: float, event: Event = NOTHING) -> float:
+    """Return the epsilon at `delta` of `event` and all charges of `ledgers` together (`charged_together`)."""
+    return epsilon_of(charged_together(ledgers, event), delta)

@@ -19,13 +19,9 @@ WRITTEN = sorted(path for path in DOCS.rglob("*.md") if not {"generated", "_buil
 
 
 def dead_links(page: str, folder: Path) -> list[str]:
-    """Relative links of a page that lead nowhere; generated pages are known by name."""
-    generated = {f"{name}.md" for name in (*_generate.KINDS, "cli", "policy", "python", "gallery")}
-    return [
-        target
-        for target in LINK.findall(re.sub(r"```.*?```", "", page, flags=re.DOTALL))
-        if not (folder / target).exists() and not ("generated/" in target and Path(target).name in generated)
-    ]
+    """Relative links of a page that lead nowhere before the site is built, such as links to generated pages."""
+    targets = LINK.findall(re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    return [target for target in targets if "generated/" in target or not (folder / target).exists()]
 
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *WRITTEN], ids=lambda path: str(path.relative_to(ROOT)))
@@ -34,10 +30,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 def test_dead_link_is_detected() -> None:
-    assert dead_links("[a](nowhere.md) [b](index.md) [c](generated/cli.md) [d](generated/no.md)", DOCS) == [
-        "nowhere.md",
-        "generated/no.md",
-    ]
+    assert dead_links("[a](nowhere.md) [b](index.md) [c](generated/cli.md)", DOCS) == ["nowhere.md", "generated/cli.md"]
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -22,7 +22,15 @@ def with_canary(values: np.ndarray, at: Any) -> list[Any]:
     return changed.tolist()
 
 
-@pytest.mark.parametrize("estimator", [PrivateClassifier(), PrivateRegressor(), PrivateSelector(task="regression")])
+ESTIMATORS = {
+    "classifier": PrivateClassifier(),
+    "regressor": PrivateRegressor(),
+    "selector": PrivateSelector(task="regression"),
+    "gaps": PrivateClassifier(missing=0.0),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
 def test_p46_text_among_numbers_is_refused_by_its_place(estimator: Any) -> None:
     with pytest.raises(WrongInput, match=r"^row 4, column 2 of X: expected a number") as caught:
         estimator.fit(with_canary(X, (3, 1)), Y)

@@ -84,6 +84,19 @@ def test_selector_and_classifier_share_one_ledger(tmp_path) -> None:
         clone(pipe).set_params(privateselector__epsilon=5.0).fit(X, y)
 
 
+def test_text_columns_stay_a_data_frame_in_a_pipeline(tmp_path) -> None:
+    X, y = measurements()
+    towns = np.where(y == "yes", "Ulm", "Bonn").astype(object)
+    towns[:9] = None
+    frame = pd.DataFrame({"a": X[:, 0], "town": towns, "b": X[:, 1]})
+    ledger = Ledger.create(tmp_path / "people.ledger", limit=9.0, delta=DELTA)
+    selector = PrivateSelector(method="top", epsilon=4.0, settings={"columns": 2}, ledger=ledger, random_state=0)
+    pipe = make_pipeline(selector, PrivateClassifier(epsilon=4.0, ledger=ledger, random_state=0)).fit(frame, y)
+    assert "town" in selector.columns_
+    assert list(selector.transform(frame).columns) == list(pipe[-1].feature_names_in_)
+    assert pipe.score(frame, y) > 0.9
+
+
 def test_regression_target_is_declared_by_task() -> None:
     X, _ = measurements()
     schema = declared(classes=(), low=-1.0, high=1.0)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -23,6 +25,8 @@ from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
 __all__ = [
+    "RowCharges",
+    "collect_row_charges",
     "expect_new_limit",
     "expect_unspent",
     "existing_place",
@@ -40,6 +44,50 @@ NOT_CHECKED = (
     "Not checked: whether these rows already have a ledger under another name, because a dry run with a schema opens "
     "no file. The run itself checks this before its charge."
 )
+
+
+_COLLECTED: ContextVar[list[RowCharges] | None] = ContextVar("collected", default=None)
+"""The list that gets the charges for the rows of each run, instead of a warning with their total; usually None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowCharges:
+    """All charges of a run's ledger and of the other ledgers of its rows, with the cost of the run.
+
+    Attributes
+    ----------
+    event
+        The composed charges, and the cost of the run.
+    ledgers
+        The hashes of the first entries of the ledgers that `event` counts.
+    others
+        The words that name the other counted ledgers; empty if there are none.
+    """
+
+    event: Event
+    ledgers: frozenset[str]
+    others: str
+
+    @classmethod
+    def of(cls, same: SameRows, event: Event) -> RowCharges:
+        """Return the charges of the ledgers `same`, with the cost `event`, which is not charged yet."""
+        ledgers = {same.ledger.genesis, *(other.charges.genesis for other in same.counted)}
+        others = same.counted_words() if same.counted else ""
+        return cls(event=same.event(event), ledgers=frozenset(ledgers), others=others)
+
+
+@contextmanager
+def collect_row_charges() -> Iterator[list[RowCharges]]:
+    """Yield a list that gets the charges for the rows of each run in this context.
+
+    These runs do not warn with the total epsilon of their rows: the caller of this function states it.
+    """
+    collected: list[RowCharges] = []
+    token = _COLLECTED.set(collected)
+    try:
+        yield collected
+    finally:
+        _COLLECTED.reset(token)
 
 
 def expect_unspent(data: Any, options: RunOptions) -> None:
@@ -136,7 +184,8 @@ def register_rows(
     `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
     and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
     warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
-    charged. They go to `say`; without it they are Python warnings.
+    charged. They go to `say`; without it they are Python warnings. Within `collect_row_charges` the epsilon of all
+    ledgers is not named: its list gets their charges.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -144,7 +193,14 @@ def register_rows(
     if digest is None or sketch is None:
         return None
     uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
-    for sentence in SameRows.of_table(ledger, digest, sketch).sentences(event=uncharged, during_run=True):
+    same, collected = SameRows.of_table(ledger, digest, sketch), _COLLECTED.get()
+    if collected is not None:
+        collected.append(RowCharges.of(same, uncharged))
+        sentences = same.sentences_without_total()
+    else:
+        option = "ledger=FILE" if say is None else "--ledger FILE"
+        sentences = same.sentences(event=uncharged, during_run=True, option=option)
+    for sentence in sentences:
         if say is None:
             warn_caller(sentence, OverlapWarning)
         else:

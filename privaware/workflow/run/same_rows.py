@@ -14,6 +14,7 @@ from privaware.ledger import (
     KnownCharges,
     KnownLedger,
     Ledger,
+    charged_together,
     forget_sketch,
     known_ledgers,
     known_sketches,
@@ -88,7 +89,11 @@ class SameRows:
         except Refused:
             return None
 
-    def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
+    def event(self, event: Event = NOTHING) -> Event:
+        """Return all charges of this ledger and the counted ledgers, and `event`, composed."""
+        return charged_together([self.ledger, *(other.charges for other in self.counted)], event)
+
+    def sentences(self, *, event: Event = NOTHING, during_run: bool, option: str = "--ledger FILE") -> list[str]:
         """Return the warnings about the other ledgers.
 
         One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. There is one more
@@ -100,9 +105,25 @@ class SameRows:
             A cost that is not charged yet.
         during_run : bool
             Whether the warnings belong to a run, which could be charged to another ledger.
+        option : str
+            The option of the run that names a ledger, as its caller spells it.
         """
-        several = [self._total_sentence(event, during_run)] if self.counted else []
-        return [*several, *self._uncounted(), *self._unread()]
+        several = [self._total_sentence(event, during_run, option)] if self.counted else []
+        return [*several, *self.sentences_without_total()]
+
+    def sentences_without_total(self) -> list[str]:
+        """Return one sentence for each ledger that is not counted or cannot be read."""
+        return [*self._uncounted(), *self._unread()]
+
+    def counted_words(self) -> str:
+        """Return the words that name the counted ledgers, at least one, and their epsilons."""
+        counted = self.counted
+        amounts = {ALL: "these rows are", MOST: "most of these rows are"}
+        kinds = {other.rows for other in counted}
+        start = amounts[kinds.pop()] if len(kinds) == 1 else "these rows, or most of them, are"
+        names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
+        which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
+        return f"{start} charged to {which}"
 
     def json(self) -> dict[str, Any]:
         """Return the other ledgers, and the epsilon of all ledgers together, as plain values."""
@@ -119,20 +140,15 @@ class SameRows:
         ]
         return {"other_ledgers": others, "epsilon_together": self.epsilon()}
 
-    def _total_sentence(self, event: Event, during_run: bool) -> str:
-        counted = self.counted
-        amounts = {ALL: "these rows are", MOST: "most of these rows are"}
-        kinds = {other.rows for other in counted}
-        start = amounts[kinds.pop()] if len(kinds) == 1 else "these rows, or most of them, are"
-        names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
-        which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
-        all_of_them = "both together" if len(counted) == 1 else f"all {len(counted) + 1} ledgers together"
+    def _total_sentence(self, event: Event, during_run: bool, option: str) -> str:
+        counted = len(self.counted)
+        all_of_them = "both together" if counted == 1 else f"all {counted + 1} ledgers together"
         spent = self.epsilon(event)
         shown = "more than can be stated" if spent is None else f"epsilon {rounded_up(spent)}"
         epsilon = f"{all_of_them} spend {shown} at delta {rounded_up(self.ledger.delta)}"
         if not during_run:
-            return f"{start} charged to {which}; {epsilon}"
-        return f"{start} charged to {which}: with this run {epsilon}; charge one of them only (--ledger FILE)"
+            return f"{self.counted_words()}; {epsilon}"
+        return f"{self.counted_words()}: with this run {epsilon}; charge one of them only ({option})"
 
     def _uncounted(self) -> Iterator[str]:
         for other in self.others:
