@@ -49,8 +49,8 @@ def answer_lines(advised: Any) -> list[str]:
     """Return the answer of `advised`, a result of `advise`, in one or two sentences.
 
     If an accuracy was given and the estimate is about other tables, the first sentence says which epsilons these tables
-    need, and the second recommends a pilot. If a pilot gave an epsilon, one sentence names it. Otherwise the only
-    sentence says why no epsilon is named.
+    need, and the second recommends a pilot. If a pilot gave an epsilon, one line names it and says how uncertain it is.
+    Otherwise the only sentence says why no epsilon is named.
     """
     estimate, accuracy = advised.estimate, advised.accuracy
     if estimate.get("about") == "other tables" and accuracy is not None:
@@ -67,6 +67,8 @@ def answer_lines(advised: Any) -> list[str]:
         doubt = ""
         if estimate["chance"] < CERTAIN:
             doubt = f" The probability that this table reaches it at epsilon 10 or less is {estimate['chance']:.0%}."
+        if estimate["reason"] is not None:
+            doubt += f" {estimate['reason']}"
         found = f"Accuracy {accuracy:g} needs about epsilon {estimate['epsilon']:g} ({interval})"
         return [f"{found}, by a pilot on this table.{doubt}"]
     return [estimate["reason"]]
