@@ -93,7 +93,9 @@ HEADER = Annotated[
     bool | None, option("Whether the first line of a CSV file contains the column names.", "--header/--no-header")
 ]
 SEP = Annotated[str | None, option("The separator of a CSV file. Default: detected from its first line.")]
-DECIMAL = Annotated[str | None, option("The decimal mark of a CSV file, such as a comma.")]
+DECIMAL = Annotated[
+    str | None, option("The decimal mark of a CSV file. Default: a point; in files with the separator ; also a comma.")
+]
 ENCODING = Annotated[str | None, option("The encoding of a CSV file, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression. Needed only if the target could be either.")]
 _LEDGER = (
