@@ -53,8 +53,8 @@ def option(text: str, *names: str, completes: str | None = None) -> object:
 
 
 _DATA = (
-    "A CSV, Parquet, Feather, Excel or .npz file, a folder with one subfolder of images or texts for each class, or a "
-    "built-in data set (`privaware data list`)."
+    "A file (CSV, JSON, Parquet, Feather, Excel, ARFF, Stata, SAS, SPSS or .npz), a folder with one subfolder of "
+    "images or texts for each class, or a built-in data set (`privaware data list`)."
 )
 _ACCEPT = (
     "Use ranges and categories read from the rows, without noise. The result is not certified until you review them."
@@ -93,7 +93,9 @@ HEADER = Annotated[
     bool | None, option("Whether the first line of a CSV file contains the column names.", "--header/--no-header")
 ]
 SEP = Annotated[str | None, option("The separator of a CSV file. Default: detected from its first line.")]
-DECIMAL = Annotated[str | None, option("The decimal mark of a CSV file, such as a comma.")]
+DECIMAL = Annotated[
+    str | None, option("The decimal mark of a CSV file. Default: a point; in files with the separator ; also a comma.")
+]
 ENCODING = Annotated[str | None, option("The encoding of a CSV file, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression. Needed only if the target could be either.")]
 _LEDGER = (
@@ -103,9 +105,11 @@ _LEDGER = (
 LEDGER = Annotated[Path | None, option(_LEDGER)]
 _NEW = "Create a new ledger although another ledger has similar rows. Use this only if the rows are about other people."
 NEW_LEDGER = Annotated[bool, option(_NEW, "--new-ledger")]
-LIMIT = Annotated[
-    float | None, option("The total epsilon that all runs on a new ledger may spend. Default: the epsilon of this run.")
-]
+_LIMIT = (
+    "The total epsilon that all runs on a new ledger may spend. Default: the epsilon of this run; for `advise`, "
+    "--pilot plus --epsilon; for `crossover`, a given --total."
+)
+LIMIT = Annotated[float | None, option(_LIMIT)]
 SIGN = Annotated[Path | None, option("A PEM file with an Ed25519 private key that signs the result.")]
 DESCRIBE = Annotated[
     Path | None, option("A TOML file with the owner's statement: owner, contact, intended_use, limitations.")

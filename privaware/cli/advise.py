@@ -12,6 +12,11 @@ from privaware.cli._terminal import say, show
 from privaware.errors import WrongInput
 
 app = typer.Typer()
+_EPSILON = (
+    "The epsilon of the model that you plan. The findings and the bound on attacks are for this epsilon. Nothing is "
+    "charged for it."
+)
+EPSILON = Annotated[float, o.option(_EPSILON)]
 ACCURACY = Annotated[float | None, o.option("The accuracy whose epsilon is estimated, such as 0.9.")]
 _PILOT = (
     "Charge this epsilon, such as 0.2, for a model and its score, which place this table on the measured curves. "
@@ -29,7 +34,7 @@ PUBLIC = Annotated[str | None, o.option("Public rows that are available. They ar
 @o.with_run_options
 def advise(
     data: o.DATA,
-    epsilon: o.EPSILON = 1.0,
+    epsilon: EPSILON = 1.0,
     accuracy: ACCURACY = None,
     pilot: PILOT = None,
     why: WHY = False,

@@ -76,9 +76,9 @@ def crossover(
         lines.append(f"epsilon {low.x:g}: simple {_score(low)}, complex {_score(high)}")
     if result.crossover is not None and result.repeats > 1:
         lines.append(f"In brackets: the 95% interval of the mean over {result.repeats} repeats.")
-    lines.append(
-        f"Note: {result.note}. Total cost: epsilon {rounded_up(result.epsilon)} at delta {rounded_up(result.delta)}."
-    )
+    cost = "Total cost" if result.crossover is not None else "The run would cost"
+    price = f"{cost}: epsilon {rounded_up(result.epsilon)} at delta {rounded_up(result.delta)}"
+    lines.append(f"Note: {result.note}. {price}.")
     show(result.json(), lines, json)
 
 

@@ -16,6 +16,8 @@ METHOD = Annotated[str, o.option("One of `privaware list selectors`.", completes
 COLUMNS = Annotated[int | None, o.option("The largest number of columns to keep.")]
 POPULATION = Annotated[int | None, o.option("For genetic algorithms: the number of column sets in a generation.")]
 GENERATIONS = Annotated[int | None, o.option("For genetic algorithms: the number of generations.")]
+_SET = "A setting of the selection method, as NAME=VALUE; repeatable. `privaware list selectors` lists the methods."
+SET = Annotated[list[str] | None, o.option(_SET, "--set")]
 WORKFLOW = Annotated[str, o.option("aware, or standard: select without noise, on built-in data only, for comparison.")]
 LEVEL = Annotated[str, o.option("column, or category: select single categories, which must be declared.")]
 RAY = Annotated[str | None, o.option("The address of a Ray cluster that reads the rows from Parquet files, or auto.")]
@@ -31,7 +33,7 @@ def select(
     columns: COLUMNS = None,
     population: POPULATION = None,
     generations: GENERATIONS = None,
-    set_: o.SET = None,
+    set_: SET = None,
     describe: o.DESCRIBE = None,
     workflow: WORKFLOW = "aware",
     level: LEVEL = "column",

@@ -32,23 +32,24 @@ PERSONS = {
 }
 """Words for a person, an account or a household, by language. Before or after a word for a key they name persons."""
 CASES = {
-    "English": "admission case chart encounter hospital nhs record security",
-    "German": "aufnahme behandlungsfall fall",
-    "French": "dossier securite sejour sociale",
-    "Spanish": "caso expediente historia seguridad social",
+    "English": "admission case chart encounter enrollment enrolment hospital nhs randomisation randomization record "
+    "registration screening security study",
+    "German": "aufnahme behandlungsfall fall studie",
+    "French": "dossier etude securite sejour sociale",
+    "Spanish": "caso estudio expediente historia seguridad social",
     "Italian": "cartella fiscale ricovero",
     "Dutch": "dossier opname",
-    "Portuguese": "caso processo prontuario",
+    "Portuguese": "caso estudo processo prontuario",
 }
-"""Words for a case or a file of a person, by language. Before or after a word for a number they name cases."""
+"""Words for a case, a file or a study of a person, by language. Before or after a word for a number they name cases."""
 ALONE = _set(
     "client cliente customer gebruiker klant klient kunde nutzer paciente participant participante patient patiente "
     "paziente person persona proband respondent subject sujet teilnehmer user usuario utente utilisateur"
 )
 """Words that name persons without a key; other words for persons often say whether someone is a student or a member."""
 CODES = _set(
-    "bsn cpf curp dni hhid iban kvnr lastname mrn nachname nif nino nir personnummer pid ptid ssn subjid surname svnr "
-    "usubjid vorname"
+    "achternaam apellido apellidos bsn cognome cpf curp dni familienname firstname forename fullname hhid iban kvnr "
+    "lastname mrn nachname nif nino nir personnummer pid prenom ptid ssn subjid surname svnr usubjid voornaam vorname"
 )
 """Abbreviations of numbers, and words for names, that only one person has."""
 CONTACTS = _set("email mail phone telephone mobile fax passport telefon telefono telefone telefoon reisepass")
@@ -71,6 +72,8 @@ LINKS = _set("d da de del der des di do du l of the van von")
 """Words that may stand between a key and a person, as in `numero_de_cliente`."""
 BEFORE_NAME = _set("name first last full given family middle maiden nick")
 """Words that together with `name` identify a person."""
+OF_A_PERSON = _set("first given last maiden middle")
+"""Words directly before `name` that identify a person whatever stands before them, as in `contact_last_name`."""
 UNNAMED = re.compile(r"column_\d+")
 """Pattern of the name of a column without a name, usually an index that was written with the table."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
@@ -131,7 +134,7 @@ def is_person_name(name: str) -> bool:
     if any(word in CODES or _JOINED.fullmatch(word) for word in words) or (last in ALONE and not before):
         return True
     if last == "name":
-        return set(before) <= _PERSONS | BEFORE_NAME
+        return set(before) <= _PERSONS | BEFORE_NAME or before[-1] in OF_A_PERSON
     if last == "address" and before:
         return set(before) <= CONTACTS | {"e"}
     first, *after = words

@@ -121,6 +121,13 @@ def render(chart: Any) -> str:
     return f'{head} aria-hidden="true" focusable="false">{rest}'
 
 
+def svg(chart: Any) -> bytes:
+    """Return a chart as the content of an SVG file."""
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[]).encode("utf-8"))
+
+
 def save(chart: Any, path: Path) -> Path:
     """Save a chart as PNG, SVG or PDF, by the suffix of `path`; raise `WrongInput` for any other suffix."""
     import vl_convert
@@ -134,7 +141,7 @@ def save(chart: Any, path: Path) -> Path:
     elif kind == ".pdf":
         content = vl_convert.vegalite_to_pdf(spec, allowed_base_urls=[])
     else:
-        content = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode("utf-8")
+        content = svg(chart)
     try:
         path.write_bytes(content)
     except OSError as problem:

@@ -12,16 +12,25 @@ PLOT_WIDTH = 40
 """Number of steps from the left end to the right end of an interval plot, which is one character wider."""
 CERTAIN = 0.9
 """Probability of reaching an accuracy below which the answer names the probability."""
+PAPERS = {
+    "Bao et al.": "Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in "
+    "differentially private machine learning (2022)",
+    "DPMLBench": "Wei and others, DPMLBench: holistic evaluation of differentially private machine learning (2023)",
+    "DPNAS": "Cheng and others, DPNAS: neural architecture search for deep learning with differential privacy (2022)",
+    "Tramer and Boneh": "Differentially private learning needs better features (or much more data) (2021)",
+}
+"""Papers by the words with which the evidence cites them."""
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Advice for {title}</title>
 <style>body {{ font: 16px/1.5 sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em }}</style></head>
 <body><h1>Advice for {title}</h1>
 {answer}
 {plot}
-<h2>Findings for these data</h2>
+<h2>Findings for these data at epsilon {epsilon:g}</h2>
 <ul>
 {findings}
 </ul>
+{papers}
 <p>{charged}</p>
 </body></html>
 """
@@ -38,10 +47,12 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
         lines.append(advised.choice["warning"])
     if why:
         lines.append(f"   Evidence: {advised.choice['evidence']}")
-    lines.append("Findings for these data" + (":" if why else " (--why shows the evidence):"))
+    shows = "" if why else "; --why shows the evidence"
+    lines.append(f"Findings for these data at epsilon {advised.epsilon:g} (--epsilon takes another{shows}):")
     for finding in advised.advice:
         lines.append(f"- {finding['rule']}.")
         lines += _evidence_lines(finding) if why else ()
+    lines += _paper_lines(advised.advice) if why else ()
     return [*lines, _risk_line(advised), advised.charged]
 
 
@@ -49,8 +60,8 @@ def answer_lines(advised: Any) -> list[str]:
     """Return the answer of `advised`, a result of `advise`, in one or two sentences.
 
     If an accuracy was given and the estimate is about other tables, the first sentence says which epsilons these tables
-    need, and the second recommends a pilot. If a pilot gave an epsilon, one sentence names it. Otherwise the only
-    sentence says why no epsilon is named.
+    need, and the second recommends a pilot. If a pilot gave an epsilon, one line names it and says how uncertain it is.
+    Otherwise the only sentence says why no epsilon is named.
     """
     estimate, accuracy = advised.estimate, advised.accuracy
     if estimate.get("about") == "other tables" and accuracy is not None:
@@ -67,6 +78,8 @@ def answer_lines(advised: Any) -> list[str]:
         doubt = ""
         if estimate["chance"] < CERTAIN:
             doubt = f" The probability that this table reaches it at epsilon 10 or less is {estimate['chance']:.0%}."
+        if estimate["reason"] is not None:
+            doubt += f" {estimate['reason']}"
         found = f"Accuracy {accuracy:g} needs about epsilon {estimate['epsilon']:g} ({interval})"
         return [f"{found}, by a pilot on this table.{doubt}"]
     return [estimate["reason"]]
@@ -115,7 +128,9 @@ def advice_page(advised: Any) -> str:
         title=html.escape(advised.data),
         answer=answer,
         plot=_plot(advised.curve),
+        epsilon=advised.epsilon,
         findings=findings,
+        papers="\n".join(f"<p>{html.escape(line)}</p>" for line in _paper_lines(advised.advice)),
         charged=html.escape(advised.charged),
     )
 
@@ -155,6 +170,12 @@ def _evidence_lines(finding: Mapping[str, Any]) -> list[str]:
         if evidence["paper"]:
             lines.append(f"   Published{' (differs)' if evidence['differs'] else ''}: {evidence['paper']}")
     return lines
+
+
+def _paper_lines(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line for each of `PAPERS` that the evidence of `findings` cites."""
+    cited = [str(evidence["paper"]) for finding in findings for evidence in finding["evidence"]]
+    return [f"{name}: {paper}." for name, paper in PAPERS.items() if any(text.startswith(name) for text in cited)]
 
 
 def _risk_line(advised: Any) -> str:

@@ -76,7 +76,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon(schema, delta))
     if pilot is not None:
         expected = of_pilot(_curves(schema), facts, pilot)
-        return Answer(estimate=_of_this_table(expected, accuracy, pilot.constant), curve=expected.curve())
+        return Answer(estimate=_of_this_table(expected, accuracy, pilot), curve=expected.curve())
     harder = [curve for curve in _curves(schema) if accuracy is None or curve.constant < accuracy]
     similar = _similar(harder, schema.rows)
     if len(similar) < FEWEST_TABLES:
@@ -139,13 +139,14 @@ def _of_other_tables(expected: Expected, accuracy: float | None, tables: int) ->
     return {**_estimate(low=low, high=high, reason=reason), **about}
 
 
-def _of_this_table(expected: Expected, accuracy: float | None, constant: float | None) -> dict[str, Any]:
-    """Return the estimate for the table of a pilot: the epsilon that `accuracy` needs, its interval and its `chance`.
+def _of_this_table(expected: Expected, accuracy: float | None, pilot: Pilot) -> dict[str, Any]:
+    """Return the estimate for the table of `pilot`: the epsilon that `accuracy` needs, its interval and its `chance`.
 
-    `expected` are the accuracies to expect after the pilot. Return only a reason if `accuracy` is None, if `constant`,
-    the released accuracy of a constant prediction, reaches it, or if the chance to reach it is below `LIKELY_ENOUGH`.
+    `expected` are the accuracies to expect after the pilot. Return only a reason if `accuracy` is None, if the released
+    accuracy of a constant prediction reaches it, or if the chance to reach it is below `LIKELY_ENOUGH`. The estimate
+    has a reason for doubt if the pilot may be no better than a constant prediction.
     """
-    about = {"about": "this table"}
+    about, constant = {"about": "this table"}, pilot.constant
     if accuracy is None:
         return {**_estimate(reason="No --accuracy was given."), **about}
     low, epsilon, high = expected.posterior(accuracy)
@@ -157,4 +158,19 @@ def _of_this_table(expected: Expected, accuracy: float | None, constant: float |
     if chance < LIKELY_ENOUGH:
         reason = f"Not reached: at epsilon {GRID[-1]:g} expect {most[1]:.2f} ({most[0]:.2f} to {most[2]:.2f})."
         return {**_estimate(reason=reason), **about}
-    return {**_estimate(epsilon=epsilon, low=low, high=high), **about, "chance": round(chance, 2)}
+    named = _estimate(epsilon=epsilon, low=low, high=high, reason=_doubt(pilot))
+    return {**named, **about, "chance": round(chance, 2)}
+
+
+def _doubt(pilot: Pilot) -> str | None:
+    """Return a warning if the accuracy of a constant prediction is not below the 95% interval of the pilot's score.
+
+    Return None if it is, and if the accuracy of a constant prediction was not released.
+    """
+    if pilot.constant is None or pilot.constant < pilot.accuracy - 1.96 * pilot.error:
+        return None
+    return (
+        f"The model of the pilot may be no better than a constant prediction: its accuracy is {pilot.accuracy:.2f}, "
+        f"with a 95% interval of ± {1.96 * pilot.error:.2f}, and the accuracy of the constant is {pilot.constant:.2f}. "
+        "So this epsilon follows mostly from other tables."
+    )

@@ -43,7 +43,8 @@ class Crossing:
     @property
     def sentence(self) -> str:
         """The crossing in words."""
-        return self._claim if self.confidence else f"{self._claim}; one repeat gives no confidence interval"
+        doubt = "one repeat gives no confidence interval, so another run may answer differently"
+        return self._claim if self.confidence else f"{self._claim}; {doubt}"
 
     @property
     def _claim(self) -> str:
@@ -58,7 +59,7 @@ class Crossing:
             span = f"between {self.low:.4g} and {self.high:.4g}"
         span += f" at {self.confidence:.0%} confidence" if self.confidence else " (the nearest epsilons tried)"
         if self.never:
-            sentence = "0; the simple model is never better (the paper's definition would say infinity)"
+            sentence = "0; the simple model was better at no epsilon tried"
             return sentence if self.high == 0 else f"{sentence}; {span}"
         return f"{self.estimate:.4g}, {span}"
 

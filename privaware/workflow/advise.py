@@ -64,7 +64,8 @@ class Advised(Summarised):
     `unit`. `charged` says in a sentence what was charged. `estimate` has the `epsilon` that the accuracy needs (after a
     pilot only), and its 10% and 90% quantiles `low` and `high`. Its entry `about` says whether they are about "other
     tables" or "this table"; it is absent if no measured curve applies. After a pilot, `chance` is the probability that
-    this table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why.
+    this table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why;
+    beside an `epsilon`, `reason` warns that the pilot may be no better than a constant prediction, or is None.
     `curve` has the accuracy to expect at several epsilons. `pilot` has the accuracy that a pilot released, its standard
     `error` and the pilot's `epsilon`. `choice` has the rule by which `fit` chooses, its learner, its reason `why`, its
     page of `evidence` and its `warning`. `advice` has the findings that apply. `risk` has, for each false positive rate
@@ -175,9 +176,10 @@ def expect_table(schema: Schema) -> None:
         raise WrongInput(f"expected a table with classes and enough rows for --pilot: {reason}; leave --pilot out")
 
 
-def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) -> Plan:
+def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, limit: float | None = None) -> Plan:
     """Return the plan of a pilot that costs `pilot`; a new ledger also gets room for a model that costs `epsilon`.
 
+    `limit` is the limit that the user gave for a new ledger. Without one, the plan says which limit a new ledger gets.
     Raise `WrongInput` if `auto` would train a constant prediction at this cost.
     """
     expect_budget(schema, pilot, delta)
@@ -194,7 +196,8 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) ->
         f"A ledger that exists keeps its limit. Without --limit, a new ledger has a limit of {pilot + epsilon:g}: the "
         f"pilot, and --epsilon {epsilon:g} for a model."
     )
-    return replace(plan, reasons=(reason, *plan.reasons, room), requested=pilot + epsilon)
+    rooms = (room,) if limit is None else ()
+    return replace(plan, reasons=(reason, *plan.reasons, *rooms), requested=pilot + epsilon)
 
 
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
@@ -207,7 +210,8 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
     """
     with charged_run("advise", data, options) as run:
         schema = run.schema
-        plan = pilot_plan(schema, pilot=pilot, delta=options.delta_for(schema), epsilon=epsilon)
+        delta = options.delta_for(schema)
+        plan = pilot_plan(schema, pilot=pilot, delta=delta, epsilon=epsilon, limit=options.limit)
         if run.charge(plan, what=f"advise {run.source.name}: pilot with {plan.learner} and its score"):
             released: ScoredModel = run.execute()
             score: Mapping[str, Any] = released.score.json()

@@ -36,6 +36,7 @@ from privaware._summary import Summarised
 from privaware._validate import expect, expect_positive
 from privaware.errors import BudgetExceeded
 from privaware.ledger import Ledger
+from privaware.report._charts import svg
 from privaware.workflow._comparison import ComparisonScores, correct
 from privaware.workflow._comparison_plan import (
     EVALUATION,
@@ -60,6 +61,12 @@ FILE = "crossover.json"
 
 PLOT = "crossover.svg"
 """Name of the file with the chart."""
+
+CHARGED = "all training runs and noisy scores are charged"
+"""What is charged for private rows."""
+
+DRY = "this is a dry run, so nothing was charged"
+"""What is charged in a dry run."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -108,7 +115,7 @@ class Crossover(Summarised, Result):
             models=dict(sides),
             repeats=int(run.plan.settings["repeats"]),
             evaluation=run.source.builtin,
-            note=EVALUATION if run.source.builtin else "all training runs and noisy scores are charged",
+            note=DRY if table is None else EVALUATION if run.source.builtin else CHARGED,
             plan=run.plan.sentences,
             certified=run.certified,
             seconds=run.seconds,
@@ -206,7 +213,7 @@ def crossover(
         if _charged(run, plan, planned, design):
             shape = (len(sides), len(design.epsilons), design.repeats)
             result = Crossover.of(run, sides, design.epsilons, _score_table(run, shape))
-            run.publish_result(FILE, result.json())
+            run.publish_result(FILE, result.json(), {} if options.folder is None else {PLOT: svg(result.chart())})
         else:
             curves = None if run.result is None else [run.result["curves"][name] for name in sides]
             table = None if curves is None else np.array([[each["scores"] for each in curve] for curve in curves])

@@ -34,6 +34,14 @@ def test_why_shows_the_evidence(run: Run) -> None:
     call = run("advise", "wisconsin", "--why")
     assert "   Measured: " in call.out
     assert "   Published" in call.out
+    assert "Bao et al.: Bao, Bauer and Bindschaedler, " in call.out
+    assert "DPNAS" not in call.out  # no finding for this table cites it
+
+
+def test_findings_name_their_epsilon(run: Run, tmp_path: Path) -> None:
+    call = run("advise", "wisconsin", "--epsilon", 0.5, "--html", tmp_path / "advice.html")
+    assert "Findings for these data at epsilon 0.5 (--epsilon takes another; --why shows the evidence):" in call.out
+    assert "Findings for these data at epsilon 0.5" in (tmp_path / "advice.html").read_text()
 
 
 def test_html_page_has_the_answer_and_a_plot(run: Run, tmp_path: Path) -> None:

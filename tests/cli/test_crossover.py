@@ -23,6 +23,7 @@ def test_dry_run_shows_cost_and_reads_no_row(run: Run, people: Path, tmp_path: P
     assert result.json["epsilon"] > 1.0
     assert result.json["crossover"] is None
     assert "Training runs: 8 models" in " ".join(result.json["plan"])
+    assert result.json["note"].startswith("this is a dry run, so nothing was charged")
     assert not (tmp_path / "people.csv.ledger").exists()
 
 
@@ -41,6 +42,7 @@ def test_private_rows_are_charged_once_for_everything(run: Run, people: Path) ->
     facts = json.loads(Path("model/crossover.json").read_text())
     assert facts["events"][0]["epsilon"] == pytest.approx(priced)
     assert facts["ledger"] == spent["events"][0]["hash"]
+    assert run("verify", "model", "--ledger", f"{people}.ledger", "--json").json["unchecked"] == []
     before = contents(Path("model"))
     assert run(*words).json["curves"] == result.json["curves"]  # the very run that has ended
     assert run(*words, "--seed", 1).code == 2  # another one

@@ -53,6 +53,19 @@ def test_help_says_where_a_seed_has_no_effect(run: Run, verb: str) -> None:
     assert draws != ("Has no effect, because" in words)
 
 
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("advise", "Nothing is charged for it."),
+        ("advise", "for `advise`, --pilot plus --epsilon; for `crossover`, a given --total."),
+        ("select", "A setting of the selection method"),
+        ("fit", "JSON, Parquet, Feather, Excel, ARFF, Stata, SAS, SPSS or .npz"),
+    ],
+)
+def test_help_is_true_for_its_command(run: Run, verb: str, said: str) -> None:
+    assert said in " ".join(run(verb, "--help").out.replace("│", " ").split())
+
+
 def test_help_names_a_first_command(run: Run) -> None:
     result = run("--help")
     assert result.code == 0

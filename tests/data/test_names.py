@@ -11,11 +11,16 @@ PERSONS = """
     case_number customer KundenNr Kundennummer clienteID id_cliente IDPaciente numero_paciente Numéro_dossier
     numéro_de_sécurité_sociale codice_fiscale patiëntnummer rekeningnummer user_id accountNumber EmployeeNumber
     subject participant household_id Mitgliedsnummer phone_number email_address medical_record_number full_name
+    study_number study_no Studiennummer Studien_Nr numero_estudio screening_number enrolment_no randomisation_number
+    registrationNumber fake_first_name FakeLastName contact_given_name firstname fullname Vorname prénom apellidos
+    achternaam cognome
 """
 OTHERS = """
     telephone pidgin rapid customer_rating n_patients paid humid valid patient_age number_of_patients phone_service
     has_phone member student visit_number subject_line household_size fall case hospital postal_code no_of_claims
     num_children number_of_accounts lipid employee_count code number
+    study studies number_of_studies study_hours registration screening product_family_name file_name first_visit
+    trial_number last_visit_number
 """
 
 

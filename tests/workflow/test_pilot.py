@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from privaware import Ledger, advise
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.schema import Column, Schema
 from privaware.workflow._accuracy_curves import Pilot
+from privaware.workflow._advice_words import answer_lines
 from privaware.workflow._answer import answer_for
 from privaware.workflow.advise import pilot_plan
 from privaware.workflow.verify import verify
@@ -42,6 +44,13 @@ def test_limit_of_a_pilot_is_said_for_a_new_ledger_only() -> None:
     columns = (Column(name="x", low=0, high=1),)
     plan = pilot_plan(Schema(columns=columns, classes=("no", "yes"), rows=3000), pilot=0.2, delta=1e-5, epsilon=1.0)
     assert "A ledger that exists keeps its limit. Without --limit, a new ledger" in plan.reasons[-1]
+
+
+def test_given_limit_is_not_called_missing(tmp_path: Path) -> None:
+    people, said = write_rows(tmp_path / "people.csv", 3000), list[str]()
+    advise(people, target="y", pilot=0.2, limit=3.0, dry_run=True, say=said.append)
+    assert said
+    assert "Without --limit" not in " ".join(said)
 
 
 def test_pilot_past_the_limit_is_refused(tmp_path: Path) -> None:
@@ -78,6 +87,21 @@ def test_accuracy_of_a_constant_is_claimed_only_if_released() -> None:
     assert "constant" in answer_for(two, 1e-5, 0.55, released).estimate["reason"]
     unreleased = answer_for(three, 1e-5, 0.55, replace(released, constant=None)).estimate
     assert "constant" not in (unreleased["reason"] or "")
+
+
+@pytest.mark.parametrize(("accuracy", "warned"), [(0.8825, True), (0.9, True), (0.95, False)])
+def test_pilot_near_a_constant_is_said_with_the_epsilon(accuracy: float, warned: bool) -> None:
+    schema = Schema(rows=2000, classes=("a", "b"), columns=(Column(name="x"),))
+    pilot = Pilot(accuracy=accuracy, error=0.0226, signal=2.5, constant=0.8835)
+    estimate = answer_for(schema, 1e-5, 0.96 if accuracy > 0.9 else 0.9, pilot).estimate
+    assert estimate["epsilon"] is not None
+    assert ("may be no better than a constant prediction" in (estimate["reason"] or "")) is warned
+
+
+def test_doubt_about_the_pilot_is_part_of_the_answer() -> None:
+    estimate = {"epsilon": 0.36, "low": 0.05, "high": 4.7, "chance": 0.95, "about": "this table", "reason": "Beware."}
+    (answer,) = answer_lines(SimpleNamespace(estimate=estimate, accuracy=0.9))
+    assert answer.endswith("by a pilot on this table. Beware.")
 
 
 def test_accuracy_out_of_reach_names_no_epsilon() -> None:

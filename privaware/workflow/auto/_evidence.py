@@ -63,7 +63,7 @@ def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
     common = set(alike[0]).intersection(*alike)
     gaps = {name: sum(max(scores.values()) - scores[name] for scores in alike) / len(alike) for name in common}
     others = [gap for name, gap in gaps.items() if name != candidate]
-    closest = ", less than any other candidate" if others and gaps[candidate] < min(others) else ""
+    closest = ", and every other candidate was further below" if others and gaps[candidate] < min(others) else ""
     return f"On average it was {100 * gaps[candidate]:.1f} points below the best candidate of a run{closest}."
 
 
@@ -76,12 +76,13 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
     best, runs = wins(candidate, facts)
+    times = "once" if best == 1 else f"{best} times"
     measure = "rows x epsilon" if facts["cap"] == 1 else "rows x epsilon / cap"
     if not runs:
         return f"No benchmark was run on {sets} of similar size and budget ({measure} {signal:,.0f})."
     return (
         f"In {runs} benchmark runs on {sets} of similar size and budget ({measure} {signal / 10:,.0f} to "
-        f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {best} times. "
+        f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {times}. "
         f"{_gap_words(candidate, facts)}"
     )
 

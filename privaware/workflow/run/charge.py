@@ -282,11 +282,12 @@ class ChargedRun:
         )
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
 
-    def publish_result(self, name: str, result: Mapping[str, Any]) -> None:
+    def publish_result(self, name: str, result: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.
 
         Without `--out`, no file is written, and only the run is closed. The entries `seconds`, `internal` and `out` of
-        `result` are not written. With `--out`, `name` must be one of `result_file.NAMES`.
+        `result` are not written. With `--out`, `name` must be one of `result_file.NAMES`. `files` are the contents of
+        other files of the release, by name.
         """
         folder = self.options.folder
         kind = Path(name).stem
@@ -294,7 +295,7 @@ class ChargedRun:
             self.ledger.finish(self.name, release=kind)
             return
         said: dict[str, Any] = {"seed": self.rng.seed, "ledger": self.entry.hash, "description": self.description}
-        self._publish(folder, {name: result_content(result, self.plan, self.schema, **said)}, kind)
+        self._publish(folder, {name: result_content(result, self.plan, self.schema, **said), **(files or {})}, kind)
 
     def public_rows(self) -> Data:
         """Return the training rows of a built-in data set; they are public, so nothing is charged.

@@ -108,7 +108,8 @@ def guess_sentences(schema: Schema) -> list[str]:
         named = ", ".join(map(repr, lost[:MAX_NAMED]))
         sentences.append(
             f"No value of {named}{_more(lost)} was frequent enough to stand out of the noise, so the model learns "
-            "nothing from it. Declare its categories with --schema FILE."
+            "nothing from it. If its categories are public, declare them with --schema FILE. If its values identify "
+            'persons, leave the column out: kind = "ignore" in that file.'
         )
     if unsure:
         named = ", ".join(f"{each.name!r} as {each.kind} ({each.certainty:.0%})" for each in unsure[:MAX_NAMED])

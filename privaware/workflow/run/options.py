@@ -60,7 +60,8 @@ class RunArguments(TypedDict, total=False):
     new_ledger
         Create a new ledger although another ledger has similar rows.
     limit
-        The total epsilon of a new ledger. Default: the epsilon of this run.
+        The total epsilon of a new ledger. Default: the epsilon of this run; for `advise`, `pilot` plus `epsilon`; for
+        `crossover`, a given `total`.
     dry_run
         Plan without charging or training.
     out

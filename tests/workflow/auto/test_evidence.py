@@ -19,9 +19,10 @@ def cells(form: str) -> list[dict[str, Any]]:
     [
         (
             "a",
-            "0 times. On average it was 4.5 points below the best candidate of a run, less than any other candidate.",
+            "best 0 times. On average it was 4.5 points below the best candidate of a run, and every other candidate "
+            "was further below.",
         ),
-        ("b", "1 times. On average it was 7.0 points below the best candidate of a run."),
+        ("b", "best once. On average it was 7.0 points below the best candidate of a run."),
     ],
 )
 def test_seldom_best_candidate_has_its_average_as_reason(

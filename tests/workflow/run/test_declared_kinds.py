@@ -12,7 +12,9 @@ import pytest
 
 import privaware
 from privaware.errors import WrongInput
-from privaware.workflow.run.declared_kinds import draft_kinds
+from privaware.preprocessing._ranges.open_columns import NONE
+from privaware.schema import Column, Schema
+from privaware.workflow.run.declared_kinds import draft_kinds, guess_sentences
 
 
 @pytest.fixture
@@ -80,3 +82,10 @@ def test_a_column_without_a_released_category_is_named(letters: Path) -> None:
     kinds = dict.fromkeys((f"c{at}" for at in range(12)), "category")
     lost = privaware.fit(letters, epsilon=0.05, target="won", learner="linear", seed=0, kinds=kinds, limit=9.0)
     assert any("No value of 'c0'" in sentence and "and 7 more" in sentence for sentence in lost.notices)
+
+
+def test_lost_categories_are_declared_only_if_public() -> None:
+    names = Column(name="nick", kind="category", categories=NONE)
+    (sentence,) = guess_sentences(Schema(columns=(names,), classes=("a", "b"), rows=100))
+    assert "If its categories are public, declare them" in sentence
+    assert 'kind = "ignore"' in sentence
