@@ -432,9 +432,13 @@ class Ledger(Summarised):
         """Return the composition of all charges and of `more` events on all rows, as one event."""
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
-    def spent(self) -> float:
-        """Return the epsilon of all charges, composed, at the delta of the ledger; 0 without charges."""
-        return self._epsilon(self.entries())
+    def spent(self, last: int | None = None) -> float:
+        """Return the epsilon of all charges, composed, at the delta of the ledger; 0 without charges.
+
+        If `last` is given, only the charges up to and including the entry of this number count.
+        """
+        entries = self.entries()
+        return self._epsilon(entries if last is None else entries[: last + 1])
 
     def remaining(self) -> float:
         """Return the limit minus the spent epsilon, at least 0; a larger charge may fit, because charges compose."""

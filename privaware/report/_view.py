@@ -22,8 +22,10 @@ from privaware.report._sentences import (
     agree,
     guarantee_words,
     introduction,
+    ledger_sentence,
     origin_sentence,
     protection_class,
+    selection_sentence,
     unused_columns,
 )
 from privaware.schema import NOT_USED, Column
@@ -70,6 +72,8 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "schema": card.schema,
         "introduction": introduction(card, warning is None),
         "sentence": guarantee_words(card),
+        "selection": selection_sentence(card),
+        "ledger_total": ledger_sentence(card),
         "attacker": attacker_sentence(rates, card.schema, certified=warning is None),
         "plan": [tidy(sentence) for sentence in card.plan],
         "title": card.description.get("name") or f"{card.learner} for {card.schema.target}",
@@ -259,7 +263,7 @@ def _budget(card: ModelCard) -> dict[str, Any]:
 def _composition(parts: list[float], total: float) -> str:
     added, composed = _words.rounded_up(math.fsum(parts)), _words.rounded_up(total)
     if len(parts) == 1:
-        return f"One release accounts for the whole cost, epsilon {composed}. No other release is charged."
+        return f"One release accounts for the whole cost, epsilon {composed}."
     if total <= math.fsum(parts):
         return (
             f"The epsilons of the releases add up to {added}, but together they cost {composed}, "

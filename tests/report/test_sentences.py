@@ -106,6 +106,8 @@ CONSIDERED = put(
         {"learner": "mean", "rule": "", "taken": None, "reason": "compared"},
     ],
 )
+SELECTED = put("data", selected={"epsilon": 0.5, "delta": 1e-5})
+CHARGED = put("data", ledger={"charges": 2, "epsilon": 0.75, "delta": 1e-5})
 SEARCHED = both(put("", search={"point": {}}), released("search with rs"))
 
 
@@ -145,6 +147,9 @@ PAGE = [
     Said("It may be released.", SCORED, (same, both(SCORED, SEEDED))),
     Said("One release accounts for the whole cost", single, (same,)),
     Said("composition is sub-additive", same, (single,)),
+    Said("selected by an earlier run, with epsilon 0.5 at delta 1e-5. This is not part", SELECTED, (same,)),
+    Said("had no charge before, so it does not count that selection.", SELECTED, (same, both(SELECTED, CHARGED))),
+    Said("ledger had 2 charges; all of them together have epsilon 0.75 at delta 1e-5.", CHARGED, (same, SELECTED)),
     Said("Each epsilon in the table uses the whole delta", put("guarantee", epsilon=1.2), (same,)),
     Said("There is no finite epsilon to show.", put("guarantee", epsilon=None), (same,)),
     Said("nothing</td><td>no row was used", put("", events=[]), (same,)),
@@ -202,6 +207,7 @@ CARDS: dict[str, tuple[Callable[[ModelCard], str], list[Said]]] = {
             Said("released under differential privacy. Their cost is part of epsilon", BOUGHT, (same, DRAFTED)),
             Said("Their cost is not part of epsilon", DRAFTED, (same, BOUGHT)),
             Said("needs no ranges or categories", TEXT, (same,)),
+            Said("selected by an earlier run, with epsilon 0.5 at delta 1e-5", SELECTED, (same,)),
         ],
     ),
     "composition": (

@@ -198,7 +198,9 @@ class ChargedRun:
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
-        plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
+        plan = self.plan = replace(
+            plan, data={**facts, **plan.data}, reasons=(*plan.reasons, *self.source.unused, *checked)
+        )
         self._what = what or f"{self.verb} {self.source.name} with {plan.learner}"
         if plan.flaw:
             self._what += f" (NOT PRIVATE: {plan.flaw})"
@@ -463,6 +465,22 @@ class ChargedRun:
                 unclaim_folder(folder)
             raise
         self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
+        self._state_total(resumed)
+
+    def _state_total(self, resumed: bool) -> None:
+        """Record for the card what all charges up to this one cost together, if there are several.
+
+        Unless the run is `resumed`, say so.
+        """
+        charges = [entry for entry in self.ledger.entries()[: self.entry.number + 1] if entry.event is not None]
+        if len(charges) == 1:
+            return
+        delta, epsilon = self.ledger.delta, self.ledger.spent(self.entry.number)
+        total = {"charges": len(charges), "epsilon": epsilon, "delta": delta}
+        self.plan = replace(self.plan, data={**self.plan.data, "ledger": total})
+        if not resumed:
+            price = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
+            self.say(f"The ledger has {len(charges)} charges; all of them together have {price}.")
 
     def _resumes(self) -> str:
         journal = self.journal
