@@ -76,11 +76,12 @@ def introduction(card: ModelCard, certified: bool) -> str:
 
     Unless `certified`, they do not mention differential privacy, and say that the guarantee is not certified.
     """
-    rows = (
-        f" on rows of {name} ({card.schema.rows:,} rows)"
-        if (name := data_name(card))
-        else f" on {card.schema.rows:,} rows"
-    )
+    schema, name = card.schema, data_name(card)
+    rows = f"{schema.rows:,} rows"
+    if schema.unit not in ("row", *_words.LABEL_UNITS):
+        rows = f"at most {rows}, the first {f'{schema.cap:,} ' if schema.cap > 1 else ''}of each {schema.unit}"
+    rows += ", some of them held out for the score" if card.score else ""
+    rows = f" on rows of {name} ({rows})" if name else f" on {rows}"
     private = " under differential privacy" if certified else ""
     warning = "" if certified else " Its guarantee is not certified."
     return f"This model predicts {card.schema.target}. The learner {card.learner} was trained{rows}{private}.{warning}"

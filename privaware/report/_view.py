@@ -147,7 +147,7 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
     stated = card.guarantee.assumptions
     more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
     lines = dict.fromkeys((*stated, *more))
-    if any("the declared number of rows" in line for line in lines):
+    if any("number of rows and " in line for line in lines):
         lines.pop("public: the number of rows", None)
     return tuple(lines)
 
