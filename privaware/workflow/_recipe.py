@@ -182,7 +182,9 @@ class Recipe:
         if unknown or not self.columns:
             more = f", ... ({len(known)} in all)" if len(known) > 8 else ""
             got = ", ".join(unknown) or "a selection without columns"
-            raise WrongInput(f"--use: expected columns among {', '.join(known[:8])}{more}, got {got}")
+            single = any(name.startswith(f"{column} (") for name in unknown for column in known)
+            way = "; single categories need the --schema with which they were selected" if single else ""
+            raise WrongInput(f"--use: expected columns among {', '.join(known[:8])}{more}, got {got}{way}")
         return schema.keep(self.columns)
 
     def left_out(self, schema: Schema) -> tuple[str, ...]:
