@@ -43,6 +43,9 @@ LONG = 20
 MAX_NAMES = 12
 """Largest number of categories or classes that are listed by name."""
 
+SUM_WORDS = {"waves": "random Fourier features", "bent": "skew correction"}
+"""Words for entries of the architecture "trees", a sum of scores of columns, trees and random Fourier features."""
+
 ACCOUNTANTS = {
     "pld": "privacy loss distribution",
     "cf": "characteristic function, an independent implementation",
@@ -97,7 +100,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "recomputable": _recomputable(card),
         "target": _target(card),
         "features": [_pairs(feature) for feature in card.features],
-        "architecture": _pairs(card.architecture),
+        "architecture": _pairs(_architecture(card.architecture)),
         "settings": _pairs(card.settings),
         "long": LONG,
         "most_mechanisms": MAX_MECHANISMS,
@@ -312,6 +315,16 @@ def _interval(low: float | None, high: float | None, dates: bool = False) -> str
 def _listed(names: tuple[str, ...], many: str, one: str) -> str:
     count = f"{len(names):,} {many if len(names) != 1 else one}"
     return f"{count}: {', '.join(names)}" if len(names) <= MAX_NAMES else count
+
+
+def _architecture(stated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entries of an architecture; of the architecture "trees" only the parts that the model has."""
+    if stated.get("name") != "trees":
+        return stated
+    unused = {"trees", "depth"} if not stated.get("trees") else set()
+    unused |= {name for name in ("numbers", "waves", "bent") if not stated.get(name)}
+    shown = {SUM_WORDS.get(name, name): entry for name, entry in stated.items() if name not in unused}
+    return {**shown, "name": "a sum of scores" + ("" if "trees" in unused else " and trees")}
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
