@@ -181,8 +181,9 @@ class ModelCard(Summarised):
     search that chose the settings, if there was one. `created` is the time of the model's charge in the ledger.
     `tensors` is the SHA-256 hash of `model.safetensors`. `score` is the charged score on held-out rows, if any.
     `description` is the owner's statement. `data` has public facts about the data set: its `name`, the `origin` of its
-    schema (as in `Source.facts`), and the names of the `unused` columns. `considered` has a row for each learner that
-    the plan considered: `learner`, `rule`, `taken` and `reason`.
+    schema (as in `Source.facts`), and the names of the `unused` columns. It also has the cost of the earlier run that
+    `selected` the columns, and the cost of all charges of the `ledger` up to this one, if there were several.
+    `considered` has a row for each learner that the plan considered: `learner`, `rule`, `taken` and `reason`.
     """
 
     version: str

@@ -60,7 +60,7 @@ LARGEST_FLOAT = sys.float_info.max
 MAX_DESCRIBED = 4
 """Largest number of releases of a composition that `describe` writes out."""
 
-_FIELD_WORDS = {"noise": "noise multiplier", "rows": "proven for rows"}
+_FIELD_WORDS = {"noise": "noise multiplier", "rows": "proven for groups of rows up to"}
 """Words for the fields of events in descriptions; other fields are called by their names."""
 
 MAX_DEPTH = 100

@@ -391,7 +391,7 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
         One phrase for each fact, which begins with "public: " or "trusted: ".
     """
     public = [f"public: {fact}" for fact in plan.schema.assumed]
-    declared = "the schema, the declared number of rows" if plan.schema.bounded else "the declared number of rows"
+    declared = "the schema, the number of rows" if plan.schema.bounded else "the number of rows"
     public.append(f"public: {declared} and every setting in the plan")
     if unit(plan.mechanism) == "label":
         public.append("public: all features; only labels are protected")

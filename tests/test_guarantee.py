@@ -129,7 +129,7 @@ def test_samples_of_a_person_and_of_parts_are_named() -> None:
 
 def test_an_estimated_schema_is_not_called_public(plan: Plan) -> None:
     estimated = replace(plan, schema=schema("wisconsin").bare())
-    said = "public: the schema, the declared number of rows and every setting in the plan"
+    said = "public: the schema, the number of rows and every setting in the plan"
     assert said in assumptions(plan)
     assert said not in assumptions(estimated)
-    assert "public: the declared number of rows and every setting in the plan" in assumptions(estimated)
+    assert "public: the number of rows and every setting in the plan" in assumptions(estimated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,7 +65,12 @@ def select(
 
 
 def _closing(selection: Any) -> list[str]:
-    """Return the cost of the selection, or the sentence that no guarantee covers it."""
+    """Return the cost and the guarantee of the selection, or that no guarantee covers it, and how to use it."""
     if selection.sentence.startswith("NOT PRIVATE"):
         return [selection.sentence]
-    return [f"Cost: epsilon {rounded_up(selection.epsilon)} at delta {rounded_up(selection.delta)}"]
+    lines = [f"Cost: epsilon {rounded_up(selection.epsilon)} at delta {rounded_up(selection.delta)}"]
+    if selection.columns is not None:
+        lines.append(selection.sentence)
+    if selection.out is not None:
+        lines.append(f"To train on these columns: privaware fit ... --use {shlex.quote(selection.out)}")
+    return lines

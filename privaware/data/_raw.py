@@ -225,7 +225,9 @@ class Raw:
             return f"of its rows ({len(names)} in all; not every row has the same)"
         if self.declared or values_shown():
             return listed(names)
-        return f"of the first line ({len(names)}; --header shows them, --no-header if it is a row)"
+        return (
+            f"of the first line, {len(names)} in all (to see their names pass --header, or --no-header if it is a row)"
+        )
 
     def expect_even(self) -> None:
         """Raise `WrongInput` if rows differ in facts that would be public: one row must not change them for all."""

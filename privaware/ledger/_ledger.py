@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,8 @@ __all__ = ["Ledger"]
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
 """Files of the ledgers that this process began to charge, in order; an interrupted command names them."""
+NO_TOTAL = "another ledger would have no common total with this one"
+"""Why a run on the same rows should not take another ledger."""
 CHARGES_SHOWN = 5
 """Largest number of charges in a card for notebooks."""
 
@@ -432,9 +435,13 @@ class Ledger(Summarised):
         """Return the composition of all charges and of `more` events on all rows, as one event."""
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
-    def spent(self) -> float:
-        """Return the epsilon of all charges, composed, at the delta of the ledger; 0 without charges."""
-        return self._epsilon(self.entries())
+    def spent(self, last: int | None = None) -> float:
+        """Return the epsilon of all charges, composed, at the delta of the ledger; 0 without charges.
+
+        If `last` is given, only the charges up to and including the entry of this number count.
+        """
+        entries = self.entries()
+        return self._epsilon(entries if last is None else entries[: last + 1])
 
     def remaining(self) -> float:
         """Return the limit minus the spent epsilon, at least 0; a larger charge may fit, because charges compose."""
@@ -563,10 +570,19 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                ways = {"limit": "change it with --set-limit", "cap": f"take --cap {has}, or use another ledger"}
-                way = ways.get(name, "use another ledger")
+                way = "change it with --set-limit" if name == "limit" else f"{self._way(name)}, because {NO_TOTAL}"
                 where = lock.shown_path(self.path)
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
+
+    def _way(self, name: str) -> str:
+        """Return what to do if a run has another fact `name` than this ledger."""
+        cap = f"--cap {self.facts.cap}"
+        ways = {
+            "delta": f"take --delta {self.delta:g}",
+            "cap": f"take {cap}",
+            "unit": f"take --unit {shlex.quote(self.unit)}" + (f" {cap}" if self.facts.cap > 1 else ""),
+        }
+        return ways.get(name, f"take data and a schema with the same {name}")
 
 
 def _rolled_back(path: Path, lost: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from privaware.card import ModelCard
 from privaware.report._words import number, rounded_up
 
-__all__ = ["BoughtScore", "bought_score", "score_view"]
+__all__ = ["BoughtScore", "bought_score", "compared_words", "score_view"]
 
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 
@@ -49,9 +49,21 @@ class BoughtScore:
         what = f" ({CONSTANTS[self.metric]})" if self.metric in CONSTANTS else ""
         ends = _between(*self.constant) if self.constant[1] < self.constant[2] else ", by definition"
         sentence = f"A constant prediction{what} has {number(self.constant[0], 4)}{ends}."
-        if self.low > self.constant[2] or self.high < self.constant[1]:
-            return sentence
-        return f"{sentence} The two intervals overlap, so the model may have learned nothing."
+        return f"{sentence}{compared_words(self.metric, (self.low, self.high), self.constant[1:])}"
+
+
+def compared_words(metric: str, score: tuple[float, float], constant: tuple[float, float]) -> str:
+    """Return a sentence, after a blank, if a model is not clearly better than a constant prediction; else nothing.
+
+    `score` and `constant` are the intervals of both. A smaller `metric` "mae" is better; of others a larger one is.
+
+    >>> compared_words("mae", (1.0, 2.0), (3.0, 4.0)), compared_words("accuracy", (0.5, 0.6), (0.7, 0.8))
+    ('', ' The model is worse than this constant prediction.')
+    """
+    if score[0] <= constant[1] and constant[0] <= score[1]:
+        return " The two intervals overlap, so the model may have learned nothing."
+    larger = score[0] > constant[1]
+    return " The model is worse than this constant prediction." if larger == (metric == "mae") else ""
 
 
 def bought_score(card: ModelCard) -> BoughtScore | None:

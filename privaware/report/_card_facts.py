@@ -10,7 +10,13 @@ from privaware.events import describe
 from privaware.guarantee import attacker_sentence
 from privaware.report import _words
 from privaware.report._risk import largest_rates
-from privaware.report._sentences import accountants_sentence, bounds_sentence, tuning_sentence
+from privaware.report._sentences import (
+    accountants_sentence,
+    bounds_sentence,
+    ledger_sentence,
+    selection_sentence,
+    tuning_sentence,
+)
 
 __all__ = [
     "NOT_STATED",
@@ -87,7 +93,9 @@ def unprotected(card: ModelCard) -> str:
 def paid_choices(card: ModelCard) -> str:
     """Return words that say how preprocessing and hyper-parameters were chosen, and whether this was charged."""
     plan = " ".join(_words.tidy(line.rstrip(".") + ".", card.guarantee.epsilon) for line in card.plan)
-    return f"{bounds_sentence(card)} {tuning_sentence(card)} Plan: {plan or 'not recorded.'}"
+    earlier = " ".join(filter(None, (selection_sentence(card), ledger_sentence(card))))
+    said = " ".join(filter(None, (bounds_sentence(card), tuning_sentence(card), earlier)))
+    return f"{said} Plan: {plan or 'not recorded.'}"
 
 
 def plain(text: Any) -> str:

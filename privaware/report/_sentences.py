@@ -22,12 +22,14 @@ __all__ = [
     "data_name",
     "guarantee_words",
     "introduction",
+    "ledger_sentence",
     "is_public_benchmark",
     "noise_sentence",
     "origin_sentence",
     "paid_bounds",
     "private_search",
     "protection_class",
+    "selection_sentence",
     "tuning_sentence",
     "unused_columns",
 ]
@@ -74,11 +76,12 @@ def introduction(card: ModelCard, certified: bool) -> str:
 
     Unless `certified`, they do not mention differential privacy, and say that the guarantee is not certified.
     """
-    rows = (
-        f" on rows of {name} ({card.schema.rows:,} rows)"
-        if (name := data_name(card))
-        else f" on {card.schema.rows:,} rows"
-    )
+    schema, name = card.schema, data_name(card)
+    rows = f"{schema.rows:,} rows"
+    if schema.unit not in ("row", *_words.LABEL_UNITS):
+        rows = f"at most {rows}, the first {f'{schema.cap:,} ' if schema.cap > 1 else ''}of each {schema.unit}"
+    rows += ", some of them held out for the score" if card.score else ""
+    rows = f" on rows of {name} ({rows})" if name else f" on {rows}"
     private = " under differential privacy" if certified else ""
     warning = "" if certified else " Its guarantee is not certified."
     return f"This model predicts {card.schema.target}. The learner {card.learner} was trained{rows}{private}.{warning}"
@@ -138,6 +141,41 @@ def bounds_sentence(card: ModelCard) -> str:
     if card.data.get("origin") == "given" or card.schema.form != "table":
         return "The model needs no ranges or categories of the data."
     return "Ranges and categories were declared; they were not computed from the rows of this run."
+
+
+def selection_sentence(card: ModelCard) -> str:
+    """Return words about an earlier run that selected the columns, whose cost is not part of epsilon; or nothing."""
+    selected = card.data.get("selected")
+    if not isinstance(selected, dict):
+        return ""
+    price = _price(selected)
+    how = f"with {price}" if price else "without a guarantee"
+    alone = " The ledger of this model had no charge before, so it does not count that selection."
+    return (
+        f"The columns of this model were selected by an earlier run, {how}. This is not part of the epsilon of the "
+        f"model, and adds to it if the rows are the same.{alone if not ledger_sentence(card) else ''}"
+    )
+
+
+def ledger_sentence(card: ModelCard) -> str:
+    """Return the total of the ledger when the model was charged; nothing if the ledger had no other charge."""
+    total = card.data.get("ledger")
+    price = _price(total) if isinstance(total, dict) else ""
+    if not price:
+        return ""
+    return (
+        f"When this model was charged, its ledger had {_words.setting(total.get('charges'))} charges; all of them "
+        f"together have {price}."
+    )
+
+
+def _price(facts: dict[str, Any]) -> str:
+    """Return the `epsilon` and the `delta` of `facts` in words; nothing if one of them is no number of at least 0."""
+    epsilon, delta = facts.get("epsilon"), facts.get("delta")
+    for part in (epsilon, delta):
+        if isinstance(part, bool) or not isinstance(part, (int, float)) or not part >= 0:
+            return ""
+    return f"epsilon {_words.rounded_up(float(epsilon or 0))} at delta {_words.rounded_up(float(delta or 0))}"
 
 
 def private_search(card: ModelCard) -> bool:

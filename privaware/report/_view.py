@@ -22,8 +22,10 @@ from privaware.report._sentences import (
     agree,
     guarantee_words,
     introduction,
+    ledger_sentence,
     origin_sentence,
     protection_class,
+    selection_sentence,
     unused_columns,
 )
 from privaware.schema import NOT_USED, Column
@@ -40,6 +42,9 @@ LONG = 20
 """Number of lines above which a table is folded."""
 MAX_NAMES = 12
 """Largest number of categories or classes that are listed by name."""
+
+SUM_WORDS = {"waves": "random Fourier features", "bent": "skew correction"}
+"""Words for entries of the architecture "trees", a sum of scores of columns, trees and random Fourier features."""
 
 ACCOUNTANTS = {
     "pld": "privacy loss distribution",
@@ -70,6 +75,8 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "schema": card.schema,
         "introduction": introduction(card, warning is None),
         "sentence": guarantee_words(card),
+        "selection": selection_sentence(card),
+        "ledger_total": ledger_sentence(card),
         "attacker": attacker_sentence(rates, card.schema, certified=warning is None),
         "plan": [tidy(sentence) for sentence in card.plan],
         "title": card.description.get("name") or f"{card.learner} for {card.schema.target}",
@@ -93,7 +100,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "recomputable": _recomputable(card),
         "target": _target(card),
         "features": [_pairs(feature) for feature in card.features],
-        "architecture": _pairs(card.architecture),
+        "architecture": _pairs(_architecture(card.architecture)),
         "settings": _pairs(card.settings),
         "long": LONG,
         "most_mechanisms": MAX_MECHANISMS,
@@ -143,7 +150,7 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
     stated = card.guarantee.assumptions
     more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
     lines = dict.fromkeys((*stated, *more))
-    if any("the declared number of rows" in line for line in lines):
+    if any("number of rows and " in line for line in lines):
         lines.pop("public: the number of rows", None)
     return tuple(lines)
 
@@ -259,7 +266,7 @@ def _budget(card: ModelCard) -> dict[str, Any]:
 def _composition(parts: list[float], total: float) -> str:
     added, composed = _words.rounded_up(math.fsum(parts)), _words.rounded_up(total)
     if len(parts) == 1:
-        return f"One release accounts for the whole cost, epsilon {composed}. No other release is charged."
+        return f"One release accounts for the whole cost, epsilon {composed}."
     if total <= math.fsum(parts):
         return (
             f"The epsilons of the releases add up to {added}, but together they cost {composed}, "
@@ -308,6 +315,16 @@ def _interval(low: float | None, high: float | None, dates: bool = False) -> str
 def _listed(names: tuple[str, ...], many: str, one: str) -> str:
     count = f"{len(names):,} {many if len(names) != 1 else one}"
     return f"{count}: {', '.join(names)}" if len(names) <= MAX_NAMES else count
+
+
+def _architecture(stated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entries of an architecture; of the architecture "trees" only the parts that the model has."""
+    if stated.get("name") != "trees":
+        return stated
+    unused = {"trees", "depth"} if not stated.get("trees") else set()
+    unused |= {name for name in ("numbers", "waves", "bent") if not stated.get(name)}
+    shown = {SUM_WORDS.get(name, name): entry for name, entry in stated.items() if name not in unused}
+    return {**shown, "name": "a sum of scores" + ("" if "trees" in unused else " and trees")}
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:

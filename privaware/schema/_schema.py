@@ -228,7 +228,10 @@ class Schema:
         """
         open_kinds = ("undecided", "category")
         if bare := [column.name for column in self.declared if column.kind in open_kinds and not column.bounded]:
-            raise WrongInput(f"expected declared categories to select among, got none for the column {bare[0]!r:.80}")
+            advice = "declare them in a schema (--schema FILE; `privaware schema` drafts one)"
+            raise WrongInput(
+                f"expected declared categories to select among, got none for the column {bare[0]!r:.80}; {advice}"
+            )
         columns = (
             replace(column, parts=column.parts or column.categories)
             if column.kind == "category" and len(column.categories) > 2

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._files import atomic_write
+from privaware._rounded import rounded_up
 from privaware._validate import expect, suggestion
 from privaware.card import plain_settings
 from privaware.errors import WrongInput, warn_caller
@@ -25,7 +26,7 @@ __all__ = ["Recipe"]
 SELECTION = "selection.json"
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("learner", "select", "search", "workflow", "metric", "policy"), str),
-    **dict.fromkeys(("settings", "select_settings", "search_settings"), Mapping),
+    **dict.fromkeys(("settings", "select_settings", "search_settings", "selected"), Mapping),
     **dict.fromkeys(("target_range", "bins"), bool),
     "columns": (list, tuple),
 }
@@ -42,7 +43,8 @@ SEARCH_SETTINGS = ("space", "trials", "held_out", "options")
 class Recipe:
     """The parts of a plan that a user fixed.
 
-    `columns` are the columns to use. Alternatively, `select` names a selector that chooses them, with
+    `columns` are the columns to use, and `selected` is the cost of their selection by an earlier run, if there was one
+    (as in `selection_cost`). Alternatively, `select` names a selector that chooses them, with
     `select_settings`. `search` names the strategy of a search, with `search_settings`; it is a private search inside
     the training unless public rows are given or `workflow` is "standard".
     `target_range` charges a regression for the mean and the spread of its target first, as `auto` does. `metric` is
@@ -53,6 +55,7 @@ class Recipe:
     learner: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
+    selected: Mapping[str, Any] = field(default_factory=dict)
     select: str | None = None
     select_settings: Mapping[str, Any] = field(default_factory=dict)
     search: str | None = None
@@ -117,6 +120,7 @@ class Recipe:
             learner=chosen,
             settings=described,
             columns=base.columns if use is None and select is None else chosen_columns(use),
+            selected=base.selected if use is None and select is None else selection_cost(use),
             select=base.select if use is None and select is None else select,
             select_settings={**base.select_settings, **(select_settings or {})},
             search=searched.get("search") or base.search,
@@ -178,7 +182,9 @@ class Recipe:
         if unknown or not self.columns:
             more = f", ... ({len(known)} in all)" if len(known) > 8 else ""
             got = ", ".join(unknown) or "a selection without columns"
-            raise WrongInput(f"--use: expected columns among {', '.join(known[:8])}{more}, got {got}")
+            single = any(name.startswith(f"{column} (") for name in unknown for column in known)
+            way = "; single categories need the --schema with which they were selected" if single else ""
+            raise WrongInput(f"--use: expected columns among {', '.join(known[:8])}{more}, got {got}{way}")
         return schema.keep(self.columns)
 
     def left_out(self, schema: Schema) -> tuple[str, ...]:
@@ -187,7 +193,19 @@ class Recipe:
             return ()
         kept = {column.name for column in self.restricted(schema).declared}
         others = ", ".join(repr(column.name) for column in schema.declared if column.name not in kept)
-        return (f"Columns: {', '.join(map(repr, self.columns))}, as selected before. Not used: {others or 'none'}.",)
+        named = ", ".join(map(repr, self.columns))
+        return (f"Columns: {named}, {self._selected_words}. Not used: {others or 'none'}.",)
+
+    @property
+    def _selected_words(self) -> str:
+        """Where `columns` come from, and what their selection cost."""
+        if not self.selected:
+            return "as given"
+        epsilon, delta = self.selected.get("epsilon"), self.selected.get("delta")
+        if epsilon is None or delta is None:
+            return "as selected before without a guarantee, which is not part of the cost below"
+        price = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
+        return f"as selected before with {price}, which is not part of the cost below"
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
@@ -211,13 +229,36 @@ def chosen_columns(use: Any) -> tuple[str, ...] | None:
     if isinstance(getattr(use, "columns", None), tuple):
         return tuple(use.columns)
     if isinstance(use, (str, Path)):
-        path = Path(use) / SELECTION if Path(use).is_dir() else Path(use)
-        table = _table(path)
+        table = _selection(use)
         columns = table.get("columns")
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise WrongInput(f"--use: expected the columns that `privaware select` wrote, got none in {path.name}")
+            raise WrongInput(f"--use: expected the columns that `privaware select` wrote, got none in {Path(use).name}")
         return tuple(columns)
     return tuple(map(str, use))
+
+
+def selection_cost(use: Any) -> dict[str, float | None]:
+    """Return the `epsilon` and `delta` of the selection in `use` (as in `chosen_columns`); empty if it states none.
+
+    Both are None for a selection of the standard workflow, which no guarantee covers.
+    """
+    if isinstance(use, (str, Path)):
+        table = _selection(use)
+    elif isinstance(getattr(use, "columns", None), tuple):
+        table = {**vars(use), "settings": {"workflow": "standard"} if use.sentence.startswith("NOT PRIVATE") else {}}
+    else:
+        return {}
+    price = {name: table.get(name) for name in ("epsilon", "delta")}
+    if not all(isinstance(part, (int, float)) and part >= 0 for part in price.values()):
+        return {}
+    settings = table.get("settings")
+    standard = isinstance(settings, Mapping) and settings.get("workflow") == "standard"
+    return dict.fromkeys(price) if standard else price
+
+
+def _selection(use: str | Path) -> dict[str, Any]:
+    """Return the entries of the selection in the file or folder `use`."""
+    return _table(Path(use) / SELECTION if Path(use).is_dir() else Path(use))
 
 
 def _table(path: Path) -> dict[str, Any]:

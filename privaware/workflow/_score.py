@@ -33,6 +33,7 @@ from privaware.mechanism import unit as protected
 from privaware.model import Model
 from privaware.models.spaces import Point
 from privaware.noise import Rng
+from privaware.report._bought_score import compared_words
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import NAMES, expect_metric
@@ -109,8 +110,11 @@ class Score:
 
     @property
     def sentence(self) -> str:
-        """The score in words, beside the score of a constant prediction."""
-        beside = "" if self.constant is None else f" {constant_words(self.metric, self.constant)}"
+        """The score in words, compared with the score of a constant prediction."""
+        beside = ""
+        if (constant := self.constant) is not None:
+            compared = compared_words(self.metric, (self.low, self.high), (constant["low"], constant["high"]))
+            beside = f" {constant_words(self.metric, constant)}{compared}"
         return (
             f"Released score: {NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval "
             f"{_shown(self.low)} to {_shown(self.high)}, with noise for epsilon {self.epsilon:g}.{beside}"

@@ -328,7 +328,8 @@ def _plan_of(
         policy=policy,
     )
     declared = options.task is not None or options.schema is not None or run.source.builtin
-    plan = replace(plan, reasons=(*task_reasons(schema, declared=declared), *plan.reasons))
+    data = {**plan.data, "selected": dict(recipe.selected)} if recipe.selected else plan.data
+    plan = replace(plan, data=data, reasons=(*task_reasons(schema, declared=declared), *plan.reasons))
     if score.epsilon is None:
         return plan
     return with_score(plan, epsilon=score.epsilon, metric=run.metric, also=score.also)

@@ -57,7 +57,18 @@ def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) ->
         broken.setattr(Model, "tensor_file", stop)
         result = run(*call)
     assert result.code == 130
-    assert result.err.endswith("; the charge stays in the ledger, and the same command resumes the run\n")
+    assert "; the charge stays in the ledger, and the same command resumes the run at its last" in result.err
+
+
+def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, call, monkeypatch)
+    assert "Entry 1 (fit people.csv with majority into m) is charged but" in run("ledger", "people.csv.ledger").out
+    assert run("ledger", "people.csv.ledger", "--close", 1).code == 0
+    again = run(*call)
+    assert "Entry 1, of the same command, was closed without a result. This is a new run with its own" in again.err
+    assert len(spends(Path("people.csv.ledger"))) == 2
+    assert "closed without a result" not in run(*call).err
 
 
 @pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])
@@ -68,7 +79,7 @@ def test_folder_of_a_charged_run_is_refused_to_another_run(
     stopped(run, (*call, "--ledger", "people.csv.ledger"), monkeypatch)
     other = run(*call, "--epsilon", 0.4, "--ledger", ledger)
     assert other.code == 2
-    assert "'m' belongs to entry 1 (fit people.csv with majority) of" in other.err
+    assert "'m' belongs to entry 1 (fit people.csv with majority into m) of" in other.err
     assert "people.csv.ledger --close 1`" in other.err
     assert not Path("other.ledger").exists() or not spends(Path("other.ledger"))
     assert len(spends(Path("people.csv.ledger"))) == 1

@@ -57,6 +57,24 @@ def test_wrong_select_calls_get_a_sentence_and_cost_nothing(
     assert not Path(f"{people}.ledger").exists()
 
 
+def test_selection_states_its_guarantee_and_its_use(
+    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["select", str(people), "--target", "class", "--accept-schema", "--method", "top", "--columns", "1"]
+    assert main([*call, "--out", str(tmp_path / "s")]) == 0
+    *_, guarantee, use = capsys.readouterr().out.splitlines()
+    assert "every outcome computed from these columns" in guarantee
+    assert use == f"To train on these columns: privaware fit ... --use {tmp_path / 's'}"
+
+
+def test_selection_of_categories_names_the_schema(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["select", str(people), "--target", "class", "--level", "category"]) == 2
+    assert "declare them in a schema (--schema FILE" in capsys.readouterr().err
+    (people.parent / "c.json").write_text(json.dumps({"columns": ["hums (1)"]}))
+    assert main(["fit", str(people), "--target", "class", "--use", str(people.parent / "c.json")]) == 2
+    assert "got hums (1); single categories need the --schema" in capsys.readouterr().err
+
+
 def test_owner_describes_a_selection(people: Path, tmp_path: Path) -> None:
     (tmp_path / "owner.toml").write_text('owner = "Statistics office"\n')
     call = ["select", str(people), "--target", "class", "--method", "all", "--describe"]

@@ -224,7 +224,7 @@ def test_rows_come_through_a_pipe_that_is_read_once(tmp_path: Path) -> None:
 def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("town,Income\n" + "Ulm,high\nBonn,low\n" * 5)
-    with pytest.raises(WrongInput, match=r"among the columns of the first line \(2; .*did you mean Income\?"):
+    with pytest.raises(WrongInput, match=r"among the columns of the first line, 2 in all \(.*did you mean Income\?"):
         draft(read(path), target="income")
     with pytest.raises(WrongInput, match=r"name one with --target$"):
         draft(read(path), target="incme")

@@ -106,6 +106,8 @@ CONSIDERED = put(
         {"learner": "mean", "rule": "", "taken": None, "reason": "compared"},
     ],
 )
+SELECTED = put("data", selected={"epsilon": 0.5, "delta": 1e-5})
+CHARGED = put("data", ledger={"charges": 2, "epsilon": 0.75, "delta": 1e-5})
 SEARCHED = both(put("", search={"point": {}}), released("search with rs"))
 
 
@@ -124,6 +126,12 @@ PAGE = [
     Said("The learner linear was trained on 32,561 rows under differential privacy.", same, (UNCERTIFIED, SEEDED)),
     Said("Its guarantee is not certified.", UNCERTIFIED, (same,)),
     Said("trained on rows of people.csv (32,561 rows)", put("", data={"name": "people.csv"}), (same,)),
+    Said(
+        "trained on rows of a.csv (at most 32,561 rows, the first 2 of each person)",
+        both(put("", data={"name": "a.csv"}), with_schema(unit="person", cap=2)),
+        (put("", data={"name": "a.csv"}),),
+    ),
+    Said("(32,561 rows, some of them held out for the score)", both(put("", data={"name": "a.csv"}), SCORED), (same,)),
     Said("protection strong certified yes", same, (UNCERTIFIED, SEEDED, weak)),
     Said("protection moderate", put("guarantee", epsilon=3.0), (same, weak)),
     Said("protection weak", weak, (same,)),
@@ -145,12 +153,17 @@ PAGE = [
     Said("It may be released.", SCORED, (same, both(SCORED, SEEDED))),
     Said("One release accounts for the whole cost", single, (same,)),
     Said("composition is sub-additive", same, (single,)),
+    Said("selected by an earlier run, with epsilon 0.5 at delta 1e-5. This is not part", SELECTED, (same,)),
+    Said("had no charge before, so it does not count that selection.", SELECTED, (same, both(SELECTED, CHARGED))),
+    Said("ledger had 2 charges; all of them together have epsilon 0.75 at delta 1e-5.", CHARGED, (same, SELECTED)),
     Said("Each epsilon in the table uses the whole delta", put("guarantee", epsilon=1.2), (same,)),
     Said("There is no finite epsilon to show.", put("guarantee", epsilon=None), (same,)),
     Said("nothing</td><td>no row was used", put("", events=[]), (same,)),
     Said("The following bounds hold for every attack", same, (UNCERTIFIED, SEEDED)),
     Said("are not certified. Apart from the warning above they hold", UNCERTIFIED, (same,)),
     Said("Real attacks stay below it.", same, (SEEDED, UNPROVEN)),
+    Said("The true rate of every attack stays below it; the rates of the audit are estimates", same, (same,), AUDIT),
+    Said("may exceed the largest rate by chance", same, (same,), AUDIT),
     Said("which is more exact than one pair", same, (UNPROVEN,)),
     Said("epsilon and delta alone, because the trade-off function", UNPROVEN, (same,)),
     Said("This page shows no audit of the model.", same, (same,), None, AUDIT),
@@ -202,6 +215,7 @@ CARDS: dict[str, tuple[Callable[[ModelCard], str], list[Said]]] = {
             Said("released under differential privacy. Their cost is part of epsilon", BOUGHT, (same, DRAFTED)),
             Said("Their cost is not part of epsilon", DRAFTED, (same, BOUGHT)),
             Said("needs no ranges or categories", TEXT, (same,)),
+            Said("selected by an earlier run, with epsilon 0.5 at delta 1e-5", SELECTED, (same,)),
         ],
     ),
     "composition": (

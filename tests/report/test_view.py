@@ -191,3 +191,12 @@ def test_number_beyond_every_float_gives_a_page_or_one_sentence() -> None:
     except WrongInput as problem:
         answer = str(problem)
     assert answer == "</html>" or len(answer.splitlines()) == 1
+
+
+def test_sum_without_trees_is_shown_without_trees() -> None:
+    entries = card_entries()
+    shape = {"levels": [3], "outputs": 2, "trees": 0, "depth": 3, "waves": 1024, "bent": []}
+    entries["architecture"] = {"name": "trees", **shape}
+    text = Reader(page(entries)).text
+    assert "random Fourier features 1024" in text
+    assert not any(word in text for word in ("waves", "bent", "trees 0", "depth 3", "name trees"))

@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import fit, load, select
+from privaware import fit, load, select, verify
+from privaware._rounded import rounded_up
 from privaware.errors import OverlapWarning, WrongInput
 from privaware.ledger import Ledger
+from privaware.report import page_text
 from privaware.schema import Column, Schema
 from privaware.workflow._recipe import Recipe
 from privaware.workflow.auto import Choice
@@ -42,8 +44,31 @@ def test_columns_that_select_chose_are_used(frame: pd.DataFrame, schema: Schema,
     result = fit(frame, epsilon=2.0, learner="linear", use=tmp_path / "s", **options)
     assert result.model is not None
     assert [column.name for column in result.model.schema.used] == ["a", "b"]
-    assert "Columns: 'a', 'b', as selected before. Not used: 'c', 'd', 'e', 'f'." in result.plan
     assert (result.model.predict(frame[["a", "b"]]) == frame["y"]).mean() > 0.85
+
+
+def test_cost_of_an_earlier_selection_is_stated(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    said: list[str] = []
+    options: dict[str, Any] = {"target": "y", "schema": schema, "ledger": tmp_path / "x.ledger", "limit": 50}
+    chosen = select(frame, method="top", epsilon=2.0, settings={"columns": 2}, out=tmp_path / "s", **options)
+    fit(frame, epsilon=2.0, learner="linear", use=tmp_path / "s", out=tmp_path / "m", say=said.append, **options)
+    price, total = rounded_up(chosen.epsilon), rounded_up(Ledger.open(tmp_path / "x.ledger").spent())
+    page = page_text((tmp_path / "m" / "report.html").read_text())
+    assert any(f"as selected before with epsilon {price} at delta 1e-5" in line for line in said)
+    assert f"The ledger has 2 charges; all of them together have epsilon {total} at delta 1e-5." in said
+    assert f"selected by an earlier run, with epsilon {price} at delta 1e-5. This is not part of the epsilon" in page
+    assert f"its ledger had 2 charges; all of them together have epsilon {total} at delta 1e-5." in page
+    assert verify(tmp_path / "m", ledger=tmp_path / "x.ledger").valid
+
+
+def test_selection_cost_is_read_from_every_form(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    chosen = select("wisconsin", method="top", epsilon=2.0, settings={"columns": 2}, out=tmp_path / "s")
+    cost = {"epsilon": chosen.epsilon, "delta": chosen.delta}
+    assert Recipe.of(use=chosen).selected == Recipe.of(use=tmp_path / "s").selected == cost
+    assert Recipe.of(Recipe.of(use=chosen).json()).selected == cost
+    assert Recipe.of(use=["a", "b"]).selected == {}
+    standard = select("wisconsin", method="top", epsilon=2.0, settings={"columns": 2}, workflow="standard")
+    assert Recipe.of(use=standard).selected == {"epsilon": None, "delta": None}
 
 
 def test_columns_chosen_inside_a_fit_are_paid_for(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from privaware.selectors.top import Top
 from privaware.testing import BrokenPromise, check_mechanism, rows_for
 from privaware.workflow import _score_cells
 from privaware.workflow._recipe import Recipe
-from privaware.workflow._score import ScoredModel, ScoredTraining, score_words, with_score
+from privaware.workflow._score import Score, ScoredModel, ScoredTraining, score_words, with_score
 from privaware.workflow._score_cells import ScoreCells
 from privaware.workflow._score_statistics import NoisyCells, fraction_interval, rows_needed
 from privaware.workflow._statements import _last_event, _wrong_score
@@ -507,3 +507,15 @@ def test_forecast_for_labels_counts_both_cells() -> None:
         return float(high.rstrip(".")) - float(low)
 
     assert width("label", "alibi") > 1.2 * width("row", "linear")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.6, "The model is worse than this constant prediction."), (0.8, "The two intervals overlap"), (0.95, "0.81.")],
+)
+def test_released_score_is_compared_with_the_constant(value: float, words: str) -> None:
+    constant = {"value": 0.8, "low": 0.79, "high": 0.81}
+    entries = {"metric": "accuracy", "value": value, "low": value - 0.02, "high": value + 0.02, "constant": constant}
+    sentence = Score.of({**entries, "epsilon": 0.1, "rows": 100.0}).sentence
+    assert words in sentence[sentence.index("A constant") :]
+    assert sentence.endswith(words) or value == 0.8

@@ -73,6 +73,8 @@ CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
 TOTAL_AFTER = "after this run it is"
 """Words before the total epsilon of a ledger in a dry run."""
+NEW_RUN = "This is a new run with its own charge."
+"""Sentence that says that an earlier run of the same command is not resumed."""
 RESUMING = "Resuming: this run is already charged"
 """Start of the sentence that says that a run continues on its earlier charge."""
 
@@ -189,17 +191,20 @@ class ChargedRun:
         Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
         interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
         run, nothing is shown or charged before the input is known to be usable. `what` describes the charge; by default
-        it names verb, data and learner. A flaw of `plan` is added to it. Raise `WrongInput` if the epsilon of `plan` is
-        not finite, and `BudgetExceeded` if the ledger has no room for it. Raise `Refused` if a requested check of
-        persons finds that values repeat; then only the check is charged. A dry run does not run this check, and sets
-        `refusal` instead of raising what the ledger or the output folder would refuse.
+        it names verb, data, learner and folder. A flaw of `plan` is added to it. Raise `WrongInput` if the epsilon of
+        `plan` is not finite, and `BudgetExceeded` if the ledger has no room for it. Raise `Refused` if a requested
+        check of persons finds that values repeat; then only the check is charged. A dry run does not run this check. It
+        sets `refusal` instead of raising what the ledger or the output folder would refuse.
         """
         expect_divisible(plan)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
-        plan = self.plan = replace(plan, data=facts, reasons=(*plan.reasons, *self.source.unused, *checked))
-        self._what = what or f"{self.verb} {self.source.name} with {plan.learner}"
+        plan = self.plan = replace(
+            plan, data={**facts, **plan.data}, reasons=(*plan.reasons, *self.source.unused, *checked)
+        )
+        into = "" if self.options.folder is None else f" into {self.options.folder.name}"
+        self._what = what or f"{self.verb} {self.source.name} with {plan.learner}{into}"
         if plan.flaw:
             self._what += f" (NOT PRIVATE: {plan.flaw})"
         expect_finite_price(plan)
@@ -221,6 +226,9 @@ class ChargedRun:
         self.name = f"{key}-{count}"
         if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
             return False
+        closing = self.ledger.closing(f"{key}-{count - 1}")
+        if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
+            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
         self._charge()
         return True
 
@@ -464,6 +472,22 @@ class ChargedRun:
                 unclaim_folder(folder)
             raise
         self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
+        self._state_total(resumed)
+
+    def _state_total(self, resumed: bool) -> None:
+        """Record for the card what all charges up to this one cost together, if there are several.
+
+        Unless the run is `resumed`, say so.
+        """
+        charges = [entry for entry in self.ledger.entries()[: self.entry.number + 1] if entry.event is not None]
+        if len(charges) == 1:
+            return
+        delta, epsilon = self.ledger.delta, self.ledger.spent(self.entry.number)
+        total = {"charges": len(charges), "epsilon": epsilon, "delta": delta}
+        self.plan = replace(self.plan, data={**self.plan.data, "ledger": total})
+        if not resumed:
+            price = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
+            self.say(f"The ledger has {len(charges)} charges; all of them together have {price}.")
 
     def _resumes(self) -> str:
         journal = self.journal
