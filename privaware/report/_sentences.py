@@ -160,8 +160,7 @@ def selection_sentence(card: ModelCard) -> str:
 def ledger_sentence(card: ModelCard) -> str:
     """Return the total of the ledger when the model was charged; nothing if the ledger had no other charge."""
     total = card.data.get("ledger")
-    price = _price(total) if isinstance(total, dict) else ""
-    if not price:
+    if not isinstance(total, dict) or not (price := _price(total)):
         return ""
     return (
         f"When this model was charged, its ledger had {_words.setting(total.get('charges'))} charges; all of them "
