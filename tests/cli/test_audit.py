@@ -34,12 +34,12 @@ def test_refuted_claim_exits_with_4_and_words(run: Run, monkeypatch: pytest.Monk
 
 
 def test_model_folder_is_audited_and_told_to_its_ledger(run: Run, model: Path) -> None:
-    result = run("audit", model, "--canaries", 20, "--ledger", "people.csv.ledger")
+    result = run("audit", model, "--canaries", 40, "--ledger", "people.csv.ledger")
     assert result.code == 0
     assert "It does not refute the claim of epsilon" in result.out
     assert f"Result: {model}/audit.json" in result.out
     assert run("verify", model, "--ledger", "people.csv.ledger", "--json").json["bound"]
-    told = run("audit", model, "--canaries", 20).err
+    told = run("audit", model, "--canaries", 40).err
     assert "is not recorded in a ledger. Pass the ledger of the model with --ledger" in told
 
 
