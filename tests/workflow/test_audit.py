@@ -56,7 +56,7 @@ def test_p35_claim_that_an_audit_refutes_is_called_so(monkeypatch: pytest.Monkey
 
 def test_one_run_on_private_rows_is_charged_to_their_ledger(people: Path, tmp_path: Path) -> None:
     found = audit(
-        people, target="y", accept_schema=True, epsilon=2.0, learner="linear", out=tmp_path / "a", canaries=20, **STEPS
+        people, target="y", accept_schema=True, epsilon=2.0, learner="linear", out=tmp_path / "a", canaries=40, **STEPS
     )
     ledger = Ledger.open(f"{people}.ledger")
     assert ledger.spent() == pytest.approx(found.epsilon) == pytest.approx(found.epsilon_claimed)
@@ -262,7 +262,7 @@ def test_page_shows_the_audit_and_never_as_a_guarantee(
 
 
 def test_dry_audit_says_the_price_and_reads_nothing(people: Path) -> None:
-    found = audit(people, target="y", accept_schema=True, learner="linear", dry_run=True, canaries=20, **STEPS)
+    found = audit(people, target="y", accept_schema=True, learner="linear", dry_run=True, canaries=40, **STEPS)
     assert found.found == {}
     assert found.epsilon_claimed == pytest.approx(1.0, rel=0.01)
     assert "was not run" in found.sentence
@@ -330,7 +330,7 @@ def searched_settings(**more: Any) -> dict[str, Any]:
 )
 def test_model_with_a_score_or_a_search_is_audited(people: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     fit(people, target="y", accept_schema=True, epsilon=4.0, out=tmp_path / "m", **options)
-    found = audit(tmp_path / "m", attack="one_run", seed=1, canaries=20)
+    found = audit(tmp_path / "m", attack="one_run", seed=1, canaries=40)
     assert found.epsilon_claimed <= 4.0
     assert found.epsilon_lower is not None
     assert not found.refuted
@@ -344,7 +344,7 @@ def test_space_and_search_mean_the_same_as_for_fit(people: Path) -> None:
     with pytest.warns(DeprecationWarning, match="--search names a strategy now"):
         assert audit(people, **options, **own, search=SPACE).plan == plan
     with pytest.warns(DeprecationWarning, match="called --insert input now"):
-        found = audit(people, **options, learner="linear", space="input", canaries=20)
+        found = audit(people, **options, learner="linear", space="input", canaries=40)
     assert found.settings["space"] == "input"
 
 

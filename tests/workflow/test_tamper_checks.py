@@ -43,7 +43,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("one", "two"):
             fit(frame, schema=schema, learner="majority", out=place / name, **own)
         select(frame, schema=schema, method="worth", out=place / "choice", **own)
-        audit(frame, schema=schema, learner="linear", insert="input", canaries=20, out=place / "audited", **own)
+        audit(frame, schema=schema, learner="linear", insert="input", canaries=40, out=place / "audited", **own)
         other, schema = table(400)
         fit(
             other, schema=schema, epsilon=1.0, learner="majority", out=place / "stranger", ledger=place / "other.ledger"
