@@ -29,6 +29,12 @@ AGREEMENT = 5e-3
 NEARLY = 3e-2
 """Largest relative difference, for private selection, at which a larger Rényi bound is reported instead of none."""
 
+SELECTION_FLOOR = 2e-5
+"""Epsilons of a private selection that differ by at most this number count as equal.
+
+The trade-off bound is computed on intervals, which adds about 1e-5 to a small epsilon.
+"""
+
 LARGE = 100.0
 """Largest epsilon of a private selection computed from distributions; above it only Rényi divergences are used."""
 
@@ -113,7 +119,7 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
         if second is not None:
             above_both = max(float(way["epsilon"]) for way in bounds) >= max(known, second)
             if not (nearly and above_both):
-                agree(known, second)
+                agree(known, second, floor=SELECTION_FLOOR if selected else FLOOR)
     dearest = max(bounds, key=lambda way: float(way["epsilon"]))
     return dearest | {"cf": None if dearest["pld"] is None else second}
 
@@ -155,13 +161,13 @@ def _way(
     return out
 
 
-def agree(pld: float, cf: float) -> None:
+def agree(pld: float, cf: float, floor: float = FLOOR) -> None:
     """Raise `Refused` unless the epsilons of the PLD and the CF accountant agree.
 
-    They agree if they differ by at most the fraction `AGREEMENT` of the larger one, or by at most `FLOOR`.
+    They agree if they differ by at most the fraction `AGREEMENT` of the larger one, or by at most `floor`.
     The two accountants share neither the reading of events nor numerical methods.
     """
-    if pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), FLOOR)):
+    if pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), floor)):
         return
     raise Refused(
         f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "

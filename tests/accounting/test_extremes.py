@@ -32,7 +32,7 @@ from privaware.events import (
     Selected,
 )
 
-NOISES = (1e-9, 0.03, 1.0, 1e9, 1e12)
+NOISES = (1e-9, 0.03, 1.0, 1e6, 1e9, 1e12)
 EPSILONS = (1e-6, 1.0, 500.0, 709.0, 720.0, 1e4)
 DELTAS = (1e-300, 1e-30, 1e-12, 1e-5, 0.5, 0.999)
 
