@@ -1,16 +1,16 @@
 """Closer bounds, and bins of about equal numbers of rows, for numbers whose bounds are declared.
 
-Both come from one release of noisy counts. The numbers of all columns are counted on public grids between their
-bounds. A grid has equal cells, and cells that become narrower towards zero (or towards the bound nearest to
-zero), because amounts are often skewed. If the rows are many compared with the noise, ends of a grid that hold almost
-no rows are cut off, because declared bounds are often far outside the rows, and numbers are clipped to the closer
-bounds. Columns with declared bins keep their bins and bounds.
+Both come from one release of noisy counts. The numbers of all columns, and the target of a regression, are counted on
+public grids between their bounds. A grid has equal cells, and cells that become narrower towards zero (or towards the
+bound nearest to zero), because amounts are often skewed. If the rows are many compared with the noise, ends of a grid
+that hold almost no rows are cut off, because declared bounds are often far outside the rows, and numbers are clipped to
+the closer bounds. Columns with declared bins keep their bins and bounds. The target gets closer bounds, but no bins.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles.
 Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. One row changes one cell of each of c
-columns by 1, so it changes the counts by at most sqrt(c) in L2 norm, or sqrt(2 c) when a row is replaced. Missing
-values are not counted.
-Use when: columns are skewed, or their declared bounds are wide.
+grids by 1, so it changes the counts by at most sqrt(c) in L2 norm, or sqrt(2 c) when a row is replaced. Missing values
+are not counted.
+Use when: columns or the target are skewed, or their declared bounds are wide.
 
 >>> from privaware.schema import Column, Schema
 >>> known = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=1000)
@@ -31,7 +31,16 @@ from privaware.data import Data, Rows, Sum, release
 from privaware.events import NOTHING, Event, Gaussian
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation
-from privaware.preprocessing._ranges.column_counts import cells, empty_cells, equal_bins, grid_between, shrunken
+from privaware.preprocessing._ranges.column_counts import (
+    MAX_CUT_FRACTION,
+    MAX_TARGET_CUT_FRACTION,
+    Span,
+    cells,
+    empty_cells,
+    equal_bins,
+    grid_between,
+    shrunken,
+)
 from privaware.schema import Column, Schema
 
 __all__ = ["Bins"]
@@ -43,6 +52,8 @@ MIN_ROWS_PER_NOISE = 50.0
 @dataclass(frozen=True, kw_only=True)
 class Bins(Transformation):
     """A transformation that gives each numeric column without bins closer bounds and bins, and releases the schema.
+
+    The target of a regression gets closer bounds, too.
 
     Parameters
     ----------
@@ -60,46 +71,49 @@ class Bins(Transformation):
         expect_count("bins", 2, count=self.count)
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        return Gaussian(noise=noise) if _unbinned(schema) else NOTHING
+        return Gaussian(noise=noise) if _unbinned(schema) or _has_bounded_target(schema) else NOTHING
 
     @staticmethod
     def join(data: Data, schema: Schema) -> Data:
-        """Return the rows with the released `schema`: numbers are clipped to its bounds, each row by itself."""
+        """Return the rows with the released `schema`: numbers and targets are clipped to its bounds, row by row."""
         columns = zip(data.schema.used, schema.used, strict=True)
         closer = [at for at, (old, new) in enumerate(columns) if (old.low, old.high) != (new.low, new.high)]
         x = data.x.copy() if closer else data.x
         for at in closer:
             x[:, at] = np.clip(x[:, at].astype(float), schema.used[at].low, schema.used[at].high)
-        return replace(data, x=x, schema=schema)
+        y = np.clip(data.y, schema.low, schema.high) if _has_bounded_target(schema) else data.y
+        return replace(data, x=x, y=y, schema=schema)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         schema, columns = data.schema, _unbinned(data.schema)
-        if not columns:
+        spans = [(float(column.low or 0.0), float(column.high or 0.0)) for column in columns]
+        spans += [(float(schema.low or 0.0), float(schema.high or 0.0))] * _has_bounded_target(schema)
+        if not spans:
             return schema
         positions = {column.name: at for at, column in enumerate(schema.used)}
         counts = GridCounts(
             places=tuple(positions[column.name] for column in columns),
-            grids=tuple(grid_between(float(column.low or 0.0), float(column.high or 0.0)) for column in columns),
-            sensitivity=math.sqrt((2 if schema.relation == "replace_one" else 1) * len(columns)),
+            grids=tuple(grid_between(*span) for span in spans),
+            sensitivity=math.sqrt((2 if schema.relation == "replace_one" else 1) * len(spans)),
         )
-        parts = release(counts, data.parts, noise, rng)
+        parts, scale = release(counts, data.parts, noise, rng), noise * counts.sensitivity
         closer = {
-            column.name: self._closer(column, part, grid, noise * counts.sensitivity, schema.rows)
-            for column, part, grid in zip(columns, parts, counts.grids, strict=True)
+            column.name: self._closer(column, part, grid, scale, schema.rows)
+            for column, part, grid in zip(columns, parts, counts.grids, strict=False)
         }
-        return replace(schema, columns=tuple(closer.get(column.name, column) for column in schema.columns))
+        low, high = schema.low, schema.high
+        if _has_bounded_target(schema):
+            low, high = _span(parts[-1], counts.grids[-1], scale, schema.rows, MAX_TARGET_CUT_FRACTION)
+        released = tuple(closer.get(column.name, column) for column in schema.columns)
+        return replace(schema, columns=released, low=low, high=high)
 
     def _closer(self, column: Column, counts: np.ndarray, grid: np.ndarray, scale: float, rows: int) -> Column:
         """Return `column` with bins, and without the ends of its range that hold almost no rows.
 
         `counts` are the noisy counts of the cells of `grid`, and `scale` is the standard deviation of their noise.
-        `rows` is the declared number of rows; below `MIN_ROWS_PER_NOISE * scale` the range stays.
+        `rows` is the declared number of rows.
         """
-        low, high = float(column.low or 0.0), float(column.high or 0.0)
-        first = empty_cells(counts, scale, rows)
-        last = len(counts) - empty_cells(counts[::-1], scale, rows)
-        if first < last and rows >= MIN_ROWS_PER_NOISE * scale:
-            low, high = float(grid[first]), min(float(grid[last]), high)
+        low, high = _span(counts, grid, scale, rows, MAX_CUT_FRACTION)
         edges = equal_bins(shrunken(counts, scale, rows)[0], grid, self.count)
         missing = column.missing if isinstance(column.missing, str) else min(max(column.missing, low), high)
         return replace(column, low=low, high=high, missing=missing, bins=tuple(at for at in edges if low < at < high))
@@ -107,10 +121,11 @@ class Bins(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
-    """The number of values of each column in each cell of its grid.
+    """The number of values of each column, and of targets, in each cell of its grid.
 
-    `places` are the positions of the columns in a row, `grids` the edges of their grids, and `sensitivity` is the L2
-    sensitivity of all counts. Values outside a grid are not counted. The release is the noisy counts of each column.
+    `places` are the positions of the columns in a row, and `grids` the edges of their grids. One grid more than
+    `places` is the grid of the target. `sensitivity` is the L2 sensitivity of all counts. Values outside a grid are not
+    counted. The release is the noisy counts on each grid.
     """
 
     places: tuple[int, ...]
@@ -118,8 +133,8 @@ class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
     sensitivity: float
 
     def partial(self, part: Data) -> list[np.ndarray]:
-        pairs = zip(self.places, self.grids, strict=True)
-        return [cells(part.x[:, at].astype(float), grid)[1:-1] for at, grid in pairs]
+        values = [part.x[:, at] for at in self.places] + [part.y] * (len(self.grids) - len(self.places))
+        return [cells(each.astype(float), grid)[1:-1] for each, grid in zip(values, self.grids, strict=True)]
 
     def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
         return [one + other for one, other in zip(left, right, strict=True)]
@@ -133,3 +148,23 @@ def _unbinned(schema: Schema) -> list[Column]:
     """Return the numeric columns with bounds and without bins; columns that a date is coded into never have bins."""
     declared = {column.name for column in schema.columns if column.kind == "number" and not column.bins}
     return [column for column in schema.used if column.name in declared and column.low is not None]
+
+
+def _has_bounded_target(schema: Schema) -> bool:
+    """Return whether the target is a number with bounds."""
+    return schema.task == "regression" and schema.low is not None
+
+
+def _span(counts: np.ndarray, grid: np.ndarray, scale: float, rows: int, most: float) -> Span:
+    """Return the range of `grid` without ends that hold almost no rows.
+
+    `counts` are the noisy counts of the cells of `grid`, and `scale` is the standard deviation of their noise. `rows`
+    is the declared number of rows; below `MIN_ROWS_PER_NOISE * scale` the range stays. `most` is the largest fraction
+    of rows that may be cut off at either end.
+    """
+    high = float(np.nextafter(grid[-1], -np.inf))
+    first = empty_cells(counts, scale, rows, most)
+    last = len(counts) - empty_cells(counts[::-1], scale, rows, most)
+    if first >= last or rows < MIN_ROWS_PER_NOISE * scale:
+        return float(grid[0]), high
+    return float(grid[first]), min(float(grid[last]), high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean
+from statistics import mean, stdev
 
 from privaware.bench._shown import markdown
 from privaware.bench._store import Cell
@@ -18,9 +18,9 @@ Scores = dict[tuple[str, float], dict[str, list[float]]]
 
 
 def declared_bounds(cells: Sequence[Cell]) -> str:
-    """A row for each table and epsilon that all methods have."""
+    """A row for each table and epsilon that all methods have: means with their standard errors."""
     rows = [
-        [table, f"{epsilon:g}", len(by_method["declared"]), *(f"{mean(by_method[each]):.3f}" for each in METHODS)]
+        [table, f"{epsilon:g}", len(by_method["declared"]), *(_shown(by_method[each]) for each in METHODS)]
         for (table, epsilon), by_method in sorted(_scores(cells).items(), key=lambda item: (item[0][1], item[0][0]))
     ]
     head = ["table", "epsilon", "seeds", "no schema", "declared, without closer bounds and bins", "declared"]
@@ -33,6 +33,11 @@ def declared_gain(cells: Sequence[Cell], least: float, method: str) -> str:
     gains = [mean(each["declared"]) - mean(each[method]) for each in scores]
     ahead = sum(gain >= -0.005 for gain in gains)
     return f"{mean(gains):+.3f} on average, level or ahead in {ahead} of {len(gains)} cells" if gains else ""
+
+
+def _shown(scores: Sequence[float]) -> str:
+    error = f" ± {stdev(scores) / len(scores) ** 0.5:.3f}" if len(scores) > 1 else ""
+    return f"{mean(scores):.3f}{error}"
 
 
 def _scores(cells: Sequence[Cell]) -> Scores:

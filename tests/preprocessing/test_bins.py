@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,9 +49,23 @@ def test_wide_bounds_become_closer_where_rows_are_many() -> None:
     assert [(column.low, column.high) for column in few.columns] == [(column.low, column.high) for column in COLUMNS]
 
 
+def test_a_regression_target_gets_closer_bounds() -> None:
+    data = rows()
+    wide = replace(data.schema, classes=(), low=0.0, high=1e5)
+    joint = Bins.join(
+        replace(data, schema=wide, y=data.x[:, 1]),
+        Bins().run(replace(data, schema=wide, y=data.x[:, 1]), 5.0, Rng(seed=1)),
+    )
+    assert joint.schema.low == 0.0
+    assert 85 < joint.schema.high < 500
+    assert joint.y.max() <= joint.schema.high
+
+
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_bins_keep_the_contract(relation: str) -> None:
-    assert check_mechanism(Bins(), schema=replace(SCHEMA, rows=24, relation=relation), games=50) <= 1.0
+@pytest.mark.parametrize("target", [{}, {"classes": (), "low": 0.0, "high": 9.0}])
+def test_bins_keep_the_contract(relation: str, target: dict[str, Any]) -> None:
+    schema = replace(SCHEMA, rows=24, relation=relation, **target)
+    assert check_mechanism(Bins(), schema=schema, games=50) <= 1.0
 
 
 def test_one_row_reaches_the_sensitivity() -> None:

@@ -23,7 +23,17 @@ from privaware.noise import LATTICE, Rng
 from privaware.preprocessing._ranges.open_columns import common_words, on_line, ranked_counts, worded
 from privaware.schema import Column
 
-__all__ = ["TARGET_WEIGHT", "FinerCounts", "Grids", "KindCounts", "LocatedCounts", "Span", "word_threshold"]
+__all__ = [
+    "MAX_CUT_FRACTION",
+    "MAX_TARGET_CUT_FRACTION",
+    "TARGET_WEIGHT",
+    "FinerCounts",
+    "Grids",
+    "KindCounts",
+    "LocatedCounts",
+    "Span",
+    "word_threshold",
+]
 
 Span = tuple[float, float]
 """A lower and an upper bound."""
