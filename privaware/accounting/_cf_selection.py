@@ -40,11 +40,11 @@ Run = tuple[LossSum, LossSum]
 
 
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
-    """Return the epsilon of one private selection without other releases.
+    """Return the epsilon at `delta` of one private selection without other releases.
 
-    `runs` are the alternatives of one run; the largest epsilon counts. It is infinite if `selected.mean` times the
-    probability that a run fails is `delta` or more. Raise `TooSlow` if `delta` is below `_LEAST`, or if no bound is
-    found.
+    `runs` are the alternatives for the dominating pair of one run; the largest epsilon counts. Epsilon is infinite if
+    `selected.mean` (the expected number of runs) times the failure probability of a run is `delta` or more. Raise
+    `TooSlow` if `delta` is below `_LEAST`, or if no bound is found.
     """
     failure = _failure(selected, runs)
     if failure >= delta:

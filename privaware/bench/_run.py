@@ -101,15 +101,18 @@ def run_cells(
     out of the store.
     """
     state = BenchState(cells=len(wanted))
-    with _held(store):
+    with _locked(store):
         run = _Run(store=store, place=place, workers=_workers(workers, ray), most=most, say=say, state=state)
         _run_missing(run, wanted)
     return state
 
 
 @contextmanager
-def _held(store: Store) -> Iterator[None]:
-    """Lock the store for this run until the block or the process ends; raise `WrongInput` if another run locked it."""
+def _locked(store: Store) -> Iterator[None]:
+    """Lock the file of results `store` until the block or the process ends.
+
+    Raise `WrongInput` at once if another run holds the lock.
+    """
     folder = store.path.with_name(f".{store.path.name}.lock")
     with ExitStack() as held:
         try:
@@ -229,7 +232,10 @@ def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
 
 
 def _jobs(todo: Sequence[Wanted], most: int) -> list[list[int]]:
-    """Return batches of at most `most` positions in `todo`; a batch has cells of one item."""
+    """Return batches of positions in `todo`; cells of one batch differ in epsilon and seed only, and have one item.
+
+    A batch has at most `most` cells. Each position is in one batch.
+    """
     return batches([{**settings, "item": item} for item, settings in todo], most)
 
 

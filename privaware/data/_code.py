@@ -33,7 +33,10 @@ MOST_ROWS_TWICE = 2**16
 ROWS_IN_CACHE = 2**9
 """Number of rows of a block that fits a processor's cache."""
 
-NOT_OF_KIND = 'correct the row, declare unseen = "other" to count it as missing, or declare another kind'
+NOT_OF_KIND = (
+    'correct the row, declare unseen = "other" for the column to count such values as missing, or declare another kind '
+    "for the column"
+)
 """Advice in the error for a value that is no number, date or time as the kind of its column demands."""
 
 

@@ -247,9 +247,9 @@ class DpGen(PlainNetwork):
         return noise_levels(settings.largest, settings.smallest, settings.levels).to(self.device)
 
     def _trained_on_responses(self, data: Data, epsilon: float, rng: Rng) -> Any:
-        """Return the score network trained as published: without clipping and without noise on gradients.
+        """Return the score network of the variant "published", trained on randomised responses with `epsilon`.
 
-        Without rows the network is returned untrained.
+        Gradients are neither clipped nor noised. If `data` has no rows, the network is returned untrained.
         """
         import torch
 

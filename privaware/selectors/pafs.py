@@ -217,9 +217,10 @@ class _Trials:
         return winner
 
     def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
-        """Return noisy counts of correct predictions of private models on the sets in `masks`.
+        """Train one private model on each set of columns in `masks`; return noisy counts of correct predictions.
 
-        The noise is Laplace noise with `pure`, else Gaussian noise.
+        A line of `masks` (sets, columns) is true for the columns of one set. The predictions are for the validation
+        rows. The noise is Laplace noise with `pure`, else Gaussian noise.
         """
         problems, sets = len(self.goal), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])

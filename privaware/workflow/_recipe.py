@@ -270,7 +270,7 @@ def _table(path: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise WrongInput(f"{path.name}: expected TOML (.toml) or JSON, got {problem!s:.120}") from None
     if not isinstance(table, dict):
-        raise WrongInput(f"{path.name}: expected a table of entries, got {type(table).__name__}")
+        raise WrongInput(f"{path.name}: expected a JSON object with named entries, got a {type(table).__name__}")
     return table
 
 

@@ -338,9 +338,9 @@ def _calibrated(
     delta: float,
     noise: float | None = None,
 ) -> Plan:
-    """Return the plan of `mechanism` as `priced` does, without a release of bounds before it.
+    """Return the plan of `mechanism`; the parameters are those of `priced`.
 
-    The parameters are those of `priced`.
+    Unlike `priced`, do not release bounds before `mechanism`, even if the schema does not declare all of them.
     """
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)
