@@ -219,9 +219,9 @@ class ResponseLoss(AtomsLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceLoss(Loss):
-    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample at `rate`.
+    """The privacy loss of Laplace noise of scale `noise` on a sum of sensitivity 1 over a Poisson sample at `rate`.
 
-    `side` is explained at the top of the file.
+    `side` is "remove", "add" or "replace", as in the docstring of this module.
     """
 
     noise: float

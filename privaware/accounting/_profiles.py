@@ -71,9 +71,9 @@ def profile(event: Event, aims: tuple[float, ...] = _pld.AIMS) -> Profile:
 
 
 def largest(ways: Sequence[Terms], aims: tuple[float, ...] = _pld.AIMS) -> Profile:
-    """Return the profile of the largest delta over the compositions `ways` and both directions, precise near `aims`.
+    """Return a function from epsilons to the largest delta over the compositions `ways` and both directions.
 
-    Raise `OutOfReach` if one of the compositions has no privacy loss distribution.
+    It is precise near the deltas in `aims`. Raise `OutOfReach` if a composition has no privacy loss distribution.
     """
     parts = [part for terms in ways for part in directed(terms, aims)]
 

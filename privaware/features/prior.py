@@ -169,8 +169,8 @@ class Prior:
         complete = {"depths", "pools", "whiten", "mirror", "normed", "scatter", "norm"} <= set(described)
         if complete and described.get("weights") is None and "checksum" not in described:
             raise WrongInput(
-                "prior: this model was fitted with weights that this version does not ship any more, for it names no "
-                "checksum of them; fit it again"
+                "prior: this model names no checksum of its weights, so it was fitted with weights that this version "
+                "does not ship any more; fit it again"
             )
         return cls(**described)
 

@@ -54,7 +54,10 @@ from privaware.schema import Schema
 __all__ = ["DpGen", "ScoreSettings"]
 
 PLAUSIBLE = 5.0
-"""A pair gets a larger noise level if some pixel differs by more than this many standard deviations of its noise."""
+"""Largest difference of a pixel between the two rows of a pair, in standard deviations of the noise of the pair.
+
+A pair that differs more gets a larger noise level.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

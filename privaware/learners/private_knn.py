@@ -102,7 +102,10 @@ class PrivateKnn(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote in a stage: `queries`, or by default up to `MOST_QUERIES`."""
+        """Return how many public rows are put to the vote in a stage: `queries` if it is set.
+
+        The default is the number of public rows divided by `stages`, but at most `MOST_QUERIES`.
+        """
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public) // self.stages)
