@@ -130,7 +130,10 @@ def _locked(store: Store) -> Iterator[None]:
 
 @dataclass
 class _Run:
-    """A run on a store: where it trains, what it says, and what is recorded with every cell."""
+    """One run of a benchmark: it trains and attacks cells, and records each result in `store` with its provenance.
+
+    `workers` work on batches of at most `most` cells at `place`, `say` prints progress, and `state` counts failures.
+    """
 
     store: Store
     place: TrainingPlace

@@ -97,7 +97,10 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 def expect_columns(batch: Raw, schema: Schema) -> None:
     """Raise `WrongInput` if `batch` is no table, or lacks one of the used columns (`schema.declared`)."""
     if batch.columns is None:
-        raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
+        raise WrongInput(
+            f"expected a table, because the schema is of the form {schema.form!r}, got images; give the table, or use "
+            "another schema"
+        )
     known = set(batch.columns)
     if absent := [column.name for column in schema.declared if column.name not in known]:
         alike = {folded(name): name for name in batch.columns}

@@ -246,9 +246,11 @@ def redrawn_losses(
 def _fixed_calls(
     mechanism: Mechanism[Any], rows: Data, noise: float, edit: Edit | None, seed: int, *, inside: bool
 ) -> list[Call]:
-    """Return the calls of a run on `rows`; raise `WrongInput` if exact values depend on the generator's seed.
+    """Run `mechanism` on `rows` with `seed` and with `seed + 1`, and return the calls of the first run.
 
-    `inside` says whether the row of `edit` is in every sample or in none. Calls of `perturb` and `iterate` raise too.
+    `inside` says whether the row of `edit` is in every sample or in none. Raise `WrongInput` if a public setting or an
+    exact value of a call differs between the two runs (samples of rows may), or if there is a call of `perturb` or
+    `iterate`.
     """
     tapes = []
     for each in (seed, seed + 1):
