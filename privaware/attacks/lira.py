@@ -122,7 +122,7 @@ def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np
     queries = [game.rows]
     if mirrored:
         if game.rows.schema.form != "image":
-            raise WrongInput(f"lira: expected images to query mirrored, got a {game.rows.schema.form}")
+            raise WrongInput(f"lira: expected images for mirrored=True, got a {game.rows.schema.form}")
         queries.append(Data(schema=game.rows.schema, x=game.rows.x[..., ::-1], y=game.rows.y))
     values = [
         [confidence(model, of_model, rows) for model, of_model in zip(models, outputs(models, rows, game.device))]

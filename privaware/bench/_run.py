@@ -26,10 +26,10 @@ from privaware.strategies._workers import Here, Processes, Ray, Workers
 __all__ = ["ITEM", "BenchState", "cell_name", "failed_attacks", "failed_cells", "run_cells"]
 
 ITEM = "bench"
-"""The item that cells of a user's own grid belong to."""
+"""The item of the cells of a user's own grid; cells of a paper have a table or figure as item."""
 Say = Callable[[str], None]
 Wanted = tuple[str, Settings]
-"""A cell with the item it belongs to."""
+"""The item of a cell (the name of its table, figure or grid) and the settings of the cell."""
 
 
 @dataclass

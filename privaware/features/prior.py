@@ -259,7 +259,8 @@ class Prior:
             raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")
         if self.scatter or self.glyphs or self.normed or not self.whiten:
             raise WrongInput(
-                "prior: expected whitened maps alone to train on: scatter and glyphs 0, normed false, whiten above 0"
+                "prior: expected scatter and glyphs 0, normed false and whiten above 0 to train the network, because "
+                "only whitened maps can be trained on"
             )
         depth, width, stride = stored_weights(self.file, "cpu").shape
         described = {"name": "multi_depth", "inputs": [3, 32, 32], "outputs": outputs, "depth": depth, "width": width}

@@ -131,7 +131,7 @@ def privacy_losses(
     calls = recorder.calls
     sampled = any(call.kind == "poisson" and call.public["rate"] < 1 for call in calls)
     if sampled and not added:
-        raise WrongInput("expected one row more where rows are sampled, got one row changed")
+        raise WrongInput("expected a neighbour with one row more, because the mechanism samples rows, got one changed")
 
     def evaluated(rows: Data, change: Edit) -> list[Call]:
         """Return the calls of the same run on other `rows`, with all released values fixed."""

@@ -38,7 +38,7 @@ ROWS_IN_CACHE = 2**9
 """Rows of a block that stays in a processor's cache."""
 
 NUMBER_STEPS = 2**10
-"""Number of lattice steps in 1, the largest scaled number."""
+"""Number of lattice steps from 0 to 1, the largest absolute value of a scaled number."""
 
 STABLE = 16.0
 """Largest learning rate of a classification, times the largest curvature that all rows together can have."""
@@ -53,7 +53,7 @@ SIGNAL_PER_WEIGHT = 8.0
 """Value of `rows / noise / weights` from which more noise is allowed to logits, in proportion to its square root."""
 
 MORE_NOISE = 2.8
-"""Largest factor on `MOST_NOISE`."""
+"""Largest factor by which a strong signal may raise `MOST_NOISE`."""
 
 MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
 """`MOST_NOISE` for the output of a regression, in units (`Start.unit`), at each of `SIGNALS`."""

@@ -55,7 +55,7 @@ class View:
 Held = dict[int, HeldParts[Any]]
 """The held parts of one piece, by their key."""
 Step = Callable[[Piece, Held], None]
-"""A public step of the log: it changes what is held of a piece."""
+"""A change to the held parts of a piece, from public values; it is logged so that another worker can repeat it."""
 
 
 def _hold(key: int, view: View, make: Callable[[Any], Any], join: Join[Any] | None, piece: Piece, held: Held) -> None:

@@ -244,7 +244,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(
-            f"expected a table whose bounds are not all declared, got {schema.form} data without such bounds"
+            f"expected a table with bounds or categories to release, got {schema.form} data that declare all of them"
         )
     return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
