@@ -268,7 +268,10 @@ class Embedding:
         return np.asarray(lattice.nearest(self._projected(rows) / self.reach) / lattice.step)
 
     def _projected(self, rows: np.ndarray) -> np.ndarray:
-        """Return exact products of rows and directions, both on a lattice."""
+        """Return the products (rows, directions) of centred rows and `directions`, exact because both are rounded.
+
+        Entries that are not finite count as 0.
+        """
         finite = np.nan_to_num(rows.astype(float), posinf=0.0, neginf=0.0)
         return np.asarray(_lattice(rows.shape[1]).nearest((finite - self.centre) / self.unit) @ self.directions)
 

@@ -149,7 +149,7 @@ class CodedLayout:
 
     @cached_property
     def numbered(self) -> list[int]:
-        """Return the positions of the number columns if slopes are learnt, else none."""
+        """The positions of the number columns in `schema.used` if the model has a slope for each, else no positions."""
         used = self.schema.used
         return [at for at, column in enumerate(used) if column.kind == "number"] if self.feature.numbers else []
 

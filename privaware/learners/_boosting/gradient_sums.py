@@ -76,9 +76,9 @@ class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSums(ArraySum):
-    """The number of rows of each class or, if `classes` is 0, the sum of targets in [-1, 1].
+    """The number of rows of each class or, if `classes` is 0, one number: the sum of targets in [-1, 1].
 
-    A row changes it by at most 1.
+    Adding or removing a row changes the result by at most `sensitivity` in L2 norm.
     """
 
     classes: int

@@ -243,9 +243,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     """
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
-        raise WrongInput(
-            f"expected a table with bounds or categories to release, got {schema.form} data that declare all of them"
-        )
+        raise WrongInput(f"expected a table with bounds or categories to release, got {schema.form} data without any")
     return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
 
