@@ -18,7 +18,10 @@ from privaware.accounting._quadrature import Array
 from privaware.events import Event
 
 _SMALL = 30.0
-"""Exponents below this number are summed without a common factor, which keeps the digits of small ones."""
+"""Largest exponent at which exponentials are summed without factoring out the largest one.
+
+Without the factor, a sum near 0 keeps its relative precision.
+"""
 
 
 class Loss:

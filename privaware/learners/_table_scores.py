@@ -40,7 +40,7 @@ class LevelSums:
 
     @classmethod
     def of(cls, schema: Schema, levels: tuple[int, ...]) -> LevelSums:
-        """Return the map for the columns of `schema`, which have these numbers of `levels`."""
+        """Return the map from sums over levels to released sums; the columns of `schema` have `levels` levels each."""
         ordered = tuple(column.kind == "number" for column in schema.used)
         missing = tuple(column.missing == "category" for column in schema.used)
         facts = zip(levels, ordered, missing, strict=True)

@@ -62,7 +62,7 @@ FITNESSES = ("objective_perturbation", "dpsgd")
 """The ways to train the model of a set."""
 
 SETS_PER_BATCH = 4096
-"""Number of sets whose models are solved together."""
+"""Number of sets of columns whose models are trained together."""
 
 ENTRIES = Lattice(bound=1.0, bits=20)
 """Lattice of the entries of validation rows and, for DP-SGD, of training rows."""

@@ -23,13 +23,13 @@ from privaware.schema import Column, Schema
 __all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
-"""Number of codes of a number whose slope is learnt, unless its levels and `LEAST` need more."""
+"""Number of codes of a number column with a slope, unless the levels of the column and `LEAST` need more."""
 
 LEAST = 64
 """Least number of evenly spaced edges that are added to the edges of the levels of a number with a slope."""
 
 TOGETHER = 2**14
-"""Most codes of a group of columns (combinations of their codes), so that sums by code stay in a processor's cache."""
+"""Largest number of combinations of codes for which columns share one code, so that sums by code stay in a cache."""
 
 MANY = 2**15
 """Number of declared rows from which columns are coded in groups; with fewer rows each column has its own code."""
@@ -62,7 +62,7 @@ SKEWED = (0.5, 0.4)
 """`MOST_NOISE_OF_NUMBERS` for a skewed target."""
 
 SIGNALS = (300.0, 900.0)
-"""Values of `rows / noise` between which the standard deviations above are interpolated."""
+"""Values of `rows / noise` between which `MOST_NOISE_OF_NUMBERS` and `SKEWED` are interpolated."""
 
 
 class CodedRows:

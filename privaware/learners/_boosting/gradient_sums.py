@@ -37,7 +37,7 @@ def chunks(part: Sized) -> Iterator[slice]:
 
 
 class Lookup:
-    """Adds table entries by code. Its buffers are reused: new memory for each chunk would take as long as the work."""
+    """Adds to each row the entry of a table at the row's code, with buffers that are reused from chunk to chunk."""
 
     def __init__(self) -> None:
         self._index = np.empty(CHUNK, np.intp)

@@ -188,7 +188,7 @@ class Cluster:
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
-        """Add a step that holds `make` of each part of `view` from the next sum on; return the key of the held parts.
+        """Let workers keep `make(part)` of each part of `view` in memory from the next sum on; return the key for it.
 
         `join` joins small neighbouring parts, as in `Parts.held`.
         """
