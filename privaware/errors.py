@@ -78,7 +78,11 @@ class UnusedColumnWarning(UserWarning):
 
 
 class OpenBoundsWarning(UserWarning):
-    """An estimator got real numbers without declared bounds; an earlier step may have computed them from other rows."""
+    """An estimator got columns of real numbers without declared bounds.
+
+    An earlier step of a pipeline, such as a scaler, may have computed these numbers from several rows. The guarantee of
+    the estimator does not cover that step.
+    """
 
 
 CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")

@@ -381,7 +381,7 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def _coded(schema: Schema) -> dict[str, tuple[Any, ...]]:
-    """Return the kind, the categories and the bounds of each coded column, by name."""
+    """Return (kind, categories, low, high) of each coded column of `schema`, by the name of the column."""
     return {column.name: (column.kind, column.categories, column.low, column.high) for column in schema.used}
 
 

@@ -44,11 +44,12 @@ Each is (number of points spread over all counts, ratio of successive distances 
 def candidates(
     noise: float, rate: float, rows: int, cap: int, replace: bool, most: int = 50
 ) -> tuple[CappedGaussian, ...]:
-    """Return pairs such that, for every true number of rows up to `rows`, one of them dominates a step.
+    """Return dominating pairs such that, for every true number of rows up to `rows`, one of them dominates a step.
 
-    A step adds Gaussian noise with the multiplier `noise` to a Poisson sample at `rate`, cut to `cap` rows. `replace`
-    says whether neighbours differ by replacing a row. A finer covering is used while it gives at most `most` pairs; the
-    coarsest may give more.
+    A step adds Gaussian noise with the multiplier `noise` to a sum over a Poisson sample at `rate`, from which a random
+    subset of `cap` rows is kept if it is larger. Neighbours differ by replacing a row if `replace` is true, otherwise
+    by adding or removing one. Finer coverings of the row counts (`_COVERINGS`) are used while they give at most `most`
+    pairs; the coarsest covering may give more.
     """
     kept: list[CappedGaussian] = []
     for shared, ratio in _COVERINGS:

@@ -34,14 +34,14 @@ from privaware.accounting._quadrature import Array
 _FAR = 26.0
 """The integrand is followed until it is below `exp(-_FAR)` times its peak."""
 
-_MOST = 1 << 13
-"""Largest number of nodes on a line."""
+_MAX_NODES = 1 << 13
+"""Largest number of quadrature nodes on the line along which a characteristic function is integrated."""
 
 _WORK = 3e6
 """Largest number of exponentials for a line, which take a few tenths of a second."""
 
 _NODES = 24
-"""Number of Gauss-Legendre nodes of a panel."""
+"""Number of Gauss-Legendre nodes in one panel, a section of the line."""
 
 
 def epsilon(total: LossSum, delta: float) -> float:
@@ -258,7 +258,7 @@ class Line:
             need = math.sqrt(2 * (level + _FAR)) / high
             if need <= enough:
                 return need
-            if count >= _MOST:
+            if count >= _MAX_NODES:
                 raise TooSlow
             low, high = high, 2 * high
 
@@ -279,7 +279,7 @@ class Line:
             count += z.size
             f = np.exp(k - self.k + (self.t - z) * self.near) / (z * (1 + z))
             rough = np.abs(f.reshape(v.shape) @ tail).max(axis=1) * half[:, 0]
-            coarse = rough * self.t > 1e-9 if count < _MOST else np.zeros(len(edges), dtype=bool)
+            coarse = rough * self.t > 1e-9 if count < _MAX_NODES else np.zeros(len(edges), dtype=bool)
             if not coarse.all():
                 self.span = min(self.span, _NODES / 4 / float(half[~coarse].max()))
             keep = np.repeat(~coarse, _NODES)

@@ -19,13 +19,13 @@ from privaware.accounting._quadrature import Array
 from privaware.events import Sampled
 
 _TRIES = 16
-"""Number of counts that one round of the search compares."""
+"""Number of row counts that one round of the search for the most costly row count compares."""
 
 _ORDERS = (0.25, 1.0, 4.0, 16.0, 64.0)
-"""Orders of the moments by which steps are compared."""
+"""Orders of the moments of the privacy loss by which steps at different row counts are compared."""
 
 _COUNTS = 320
-"""Number of true row counts to choose from."""
+"""Largest number of true row counts among which the search looks for the most costly one."""
 
 
 @lru_cache(maxsize=256)

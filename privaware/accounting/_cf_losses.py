@@ -18,7 +18,10 @@ from privaware.accounting._quadrature import Array
 from privaware.events import Event
 
 _SMALL = 30.0
-"""Exponents below this number are summed without a common factor, which keeps the digits of small ones."""
+"""Largest exponent at which exponentials are summed without factoring out the largest one.
+
+Without the factor, a sum near 0 keeps its relative precision.
+"""
 
 
 class Loss:
@@ -219,9 +222,9 @@ class ResponseLoss(AtomsLoss):
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceLoss(Loss):
-    """The loss of Laplace noise of scale `noise` on a value of sensitivity 1, on a Poisson sample at `rate`.
+    """The privacy loss of Laplace noise of scale `noise` on a sum of sensitivity 1 over a Poisson sample at `rate`.
 
-    `side` is explained at the top of the file.
+    `side` is "remove", "add" or "replace", as in the docstring of this module.
     """
 
     noise: float

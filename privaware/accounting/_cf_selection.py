@@ -24,27 +24,27 @@ from privaware.accounting._quadrature import Array
 from privaware.events import Selected
 
 _DOTS = 2000
-"""Number of epsilons of a profile."""
+"""Number of epsilons at which a privacy profile is tabulated."""
 
 _RANKS = 1500
-"""Number of values of u at which the supremum is taken."""
+"""Number of values of u, a probability, at which the supremum in G(s) is taken (see the docstring of this module)."""
 
-_LONGEST = 20_000
-"""Largest number of hinges."""
+_MAX_HINGES = 20_000
+"""Largest number of hinge functions whose sum is G(s); `TooSlow` is raised for more."""
 
 _LEAST = 1e-14
 """Smallest delta; smaller ones are below the rounding errors of sums."""
 
 Run = tuple[LossSum, LossSum]
-"""The losses of one run in both directions."""
+"""The composed privacy losses of one run, when a row is removed and when it is added."""
 
 
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
-    """Return the epsilon of one private selection without other releases.
+    """Return the epsilon at `delta` of one private selection without other releases.
 
-    `runs` are the alternatives of one run; the largest epsilon counts. It is infinite if `selected.mean` times the
-    probability that a run fails is `delta` or more. Raise `TooSlow` if `delta` is below `_LEAST`, or if no bound is
-    found.
+    `runs` are the alternatives for the dominating pair of one run; the largest epsilon counts. Epsilon is infinite if
+    `selected.mean` (the expected number of runs) times the failure probability of a run is `delta` or more. Raise
+    `TooSlow` if `delta` is below `_LEAST`, or if no bound is found.
     """
     failure = _failure(selected, runs)
     if failure >= delta:
@@ -123,7 +123,7 @@ def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) ->
         raise TooSlow
     # Below `first` the supremum is at u = 0, or so near it that a straight line to s = 0 is accurate enough.
     first, last = -min(math.ceil(6 / width), _DOTS), math.ceil(float(np.log(best / worst).max()) / width) + 1
-    if last - first > _LONGEST:
+    if last - first > _MAX_HINGES:
         raise TooSlow
     x = width * np.arange(first, last + 1)
     s = np.exp(x)

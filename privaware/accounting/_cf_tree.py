@@ -37,7 +37,7 @@ from privaware.events import (
 )
 
 SIDES = ("remove", "add")
-"""Directions of a loss."""
+"""Directions of a privacy loss: a row is removed, or added."""
 
 _REACH = 690.0
 """Largest loss of one release that floating point can represent."""
@@ -45,14 +45,14 @@ _REACH = 690.0
 _QUIET = 1e15
 """A noise multiplier above this number is replaced by it, which can only increase the cost."""
 
-_WAYS = 1000
-"""Largest number of alternatives."""
+_MAX_ALTERNATIVES = 1000
+"""Largest number of alternatives, one for each choice of a part of every `Disjoint`; `TooSlow` is raised for more."""
 
 _SCHEDULE = 96
 """Largest number of different noise multipliers of a schedule; more are rounded."""
 
 _DOTS = 3001
-"""Number of epsilons of a tabulated profile."""
+"""Number of epsilons at which a privacy profile is tabulated."""
 
 _ABOVE = 1.005
 """Factor on the last epsilon of a table, for numerical error: the profile of a bounded loss ends steeply."""
@@ -129,7 +129,7 @@ def _ways(event: Event, times: int, side: str) -> list[LossSum]:
                     single = single + more[0]
                     continue
                 ways = [a + b for a in ways for b in more]
-                if len(ways) > _WAYS:
+                if len(ways) > _MAX_ALTERNATIVES:
                     raise TooSlow
             return [_gathered(single + way) for way in ways]
         case Sampled(cap=int()):

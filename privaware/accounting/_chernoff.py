@@ -17,7 +17,8 @@ def bound_on_epsilon(t: float, k: float, delta: float) -> float:
 def saddle(curve: Callable[[float], float], height: Callable[[float, float], float], guess: float) -> float:
     """Return the t > 0 that minimises `height(t, curve(t))`, within a few per cent; the search starts at `guess`.
 
-    For the accountants any t gives a correct result; a t near the minimum is fast.
+    `curve(t)` is the logarithm of the moment generating function of a privacy loss, and `height` a bound that follows
+    from it. Every t gives an accountant a correct result, and one near the minimum a fast one.
     """
 
     def f(u: float) -> float:

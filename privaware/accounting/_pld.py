@@ -29,7 +29,7 @@ from privaware.accounting._quadrature import Profile
 from privaware.accounting._terms import Terms
 
 _POINTS = 1 << 21
-"""Largest number of grid points of one release."""
+"""Largest number of grid points in the privacy loss distribution of one release."""
 
 _TAIL = 34.0
 """Tilted mass below `exp(-_TAIL)` at the ends is counted as an infinite loss, which is the safe side."""

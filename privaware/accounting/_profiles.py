@@ -28,10 +28,10 @@ FLOOR = 1e-6
 """Epsilons that differ by at most this number count as equal; below it, a relative difference is only rounding."""
 
 _DOTS = 4001
-"""Number of epsilons of a tabulated profile."""
+"""Number of epsilons at which a privacy profile is tabulated."""
 
-_MOST = 40_000
-"""Largest number of lattice points of a selection's profile."""
+_MAX_POINTS = 40_000
+"""Largest number of lattice points in the privacy profile of a private selection."""
 
 
 def epsilon(terms: Terms, delta: float) -> float:
@@ -71,9 +71,9 @@ def profile(event: Event, aims: tuple[float, ...] = _pld.AIMS) -> Profile:
 
 
 def largest(ways: Sequence[Terms], aims: tuple[float, ...] = _pld.AIMS) -> Profile:
-    """Return the profile of the largest delta over the compositions `ways` and both directions, precise near `aims`.
+    """Return a function from epsilons to the largest delta over the compositions `ways` and both directions.
 
-    Raise `OutOfReach` if one of the compositions has no privacy loss distribution.
+    It is precise near the deltas in `aims`. Raise `OutOfReach` if a composition has no privacy loss distribution.
     """
     parts = [part for terms in ways for part in directed(terms, aims)]
 
@@ -210,7 +210,7 @@ def _on_lattice(bound: SelectionTradeOff, epsilons: Array) -> Array:
     index = np.rint(bound.losses / width).astype(np.int64)
     low, high = int(index[0]), int(index[-1])
     count = math.ceil(min(float(epsilons[-1]), bound.highest) / width) + 2  # beyond it only infinite losses remain
-    if count > _MOST:
+    if count > _MAX_POINTS:
         return np.array([bound.delta(float(e)) for e in epsilons])
     probs = np.bincount(index - low, weights=bound.probs, minlength=high - low + 1)
     excess = bound.excess(width * np.arange(-high, count - low + 1))

@@ -56,7 +56,10 @@ _BUCKETS = 128
 """Largest number of different noise multipliers of sampled Gaussians; more are rounded down."""
 
 _ROW_COUNTS = 50
-"""Largest number of alternatives for the true number of rows of capped batches."""
+"""Largest number of dominating pairs that cover the true number of rows of capped batches; above it, one pair is used.
+
+That pair costs more than any of them.
+"""
 
 Leaves = Sequence[tuple[Event, int]]
 """Simple events with their numbers of repetitions."""

@@ -213,7 +213,7 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
     members, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     size = min(len(members), len(others))
     if not size:
-        raise WrongInput("expected rows inside and outside of each shadow model, got one kind only")
+        raise WrongInput("expected rows that trained each shadow model and rows that did not, got one kind only")
     chosen = np.concatenate([rng.initial.permutation(side)[:size] for side in (members, others)])
     index = torch.from_numpy(chosen).to(values[0].device)
     truth = torch.zeros(2 * size, device=values[0].device)

@@ -17,9 +17,9 @@ from privaware.metrics import auc, auc_interval, tailored_auc, tpr_at_fpr
 __all__ = ["Evidence", "evidence_of_canaries", "evidence_of_runs"]
 
 SHOWN = 0.95
-"""Confidence of the lower bound that is shown."""
+"""Confidence of the lower bound on epsilon that an audit shows."""
 ALARM = 0.999
-"""Confidence with which a claim is refuted."""
+"""Confidence at which an audit refutes the claimed epsilon."""
 GUESSED_FRACTIONS = tuple((low, high) for high in (0.5, 0.25, 0.1, 0.05, 0.02) for low in (high, 0.0))
 """Pairs of fractions (out, in) of the canaries that are guessed to be out and to be in.
 

@@ -29,7 +29,7 @@ from privaware.noise import Rng
 __all__ = ["lira"]
 
 FEW_SHADOWS = 64
-"""Number of shadow models below which one variance is shared by all rows, as in the code of the paper."""
+"""Number of shadow models below which all rows share one variance of confidences, as in the code of the paper."""
 
 LEAST_DEVIATION = 1e-6
 """Smallest standard deviation of confidences, which avoids a division by zero."""
@@ -122,7 +122,7 @@ def _confidences(models: Sequence[Model], game: Game, mirrored: bool) -> list[np
     queries = [game.rows]
     if mirrored:
         if game.rows.schema.form != "image":
-            raise WrongInput(f"lira: expected images to query mirrored, got a {game.rows.schema.form}")
+            raise WrongInput(f"lira: expected images for mirrored=True, got a {game.rows.schema.form}")
         queries.append(Data(schema=game.rows.schema, x=game.rows.x[..., ::-1], y=game.rows.y))
     values = [
         [confidence(model, of_model, rows) for model, of_model in zip(models, outputs(models, rows, game.device))]

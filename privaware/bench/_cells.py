@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 NO_NETWORK = "-"
-"""The name of the network of a learner that has none to choose."""
+"""The name in the place of a network, for a learner whose network cannot be chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]
     Relative paths of data files are relative to `folder`.
     """
     if unknown := sorted(set(table) - KEYS):
-        raise WrongInput(f"grid: expected {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
+        raise WrongInput(f"grid: expected entries among {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
     axes = _axes(table, folder)
     lines = {name: _line(name, line, axes) for name, line in _tables("learners", table).items()}
     if BASELINE in lines:

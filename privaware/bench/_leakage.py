@@ -48,7 +48,10 @@ __all__ = ["AttackChoice", "attack_of", "attack_results", "expect_shadow", "shad
 
 NO_CLIPPING = 1e9
 SHARED = ("architecture", "features", "steps", "epochs", "batch", "lr", "momentum", "device", "precision")
-"""Settings that a shadow network takes from the learner of the cell."""
+"""Settings that the shadow models of an attack take from the attacked learner; noise and clipping are not among them.
+
+Shadow models are trained without noise.
+"""
 
 
 NO_NETWORKS = ("constant", "trees")

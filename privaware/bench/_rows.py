@@ -85,7 +85,7 @@ def expect_rows(
     """
     who, known = f"data.{label}", OWN if "file" in table else BUILT_IN
     if unknown := sorted(set(table) - known):
-        raise WrongInput(f"{who}: expected {', '.join(sorted(known))}, got {unknown[0]!r}")
+        raise WrongInput(f"{who}: expected entries among {', '.join(sorted(known))}, got {unknown[0]!r}")
     if attacker:
         table = {**table, "protocol": table.get("protocol", "halves")}
     protocol = table.get("protocol", "official")

@@ -26,10 +26,10 @@ from privaware.strategies._workers import Here, Processes, Ray, Workers
 __all__ = ["ITEM", "BenchState", "cell_name", "failed_attacks", "failed_cells", "run_cells"]
 
 ITEM = "bench"
-"""The item that cells of a user's own grid belong to."""
+"""The item of the cells of a user's own grid; cells of a paper have a table or figure as item."""
 Say = Callable[[str], None]
 Wanted = tuple[str, Settings]
-"""A cell with the item it belongs to."""
+"""The item of a cell (the name of its table, figure or grid) and the settings of the cell."""
 
 
 @dataclass
@@ -101,15 +101,18 @@ def run_cells(
     out of the store.
     """
     state = BenchState(cells=len(wanted))
-    with _held(store):
+    with _locked(store):
         run = _Run(store=store, place=place, workers=_workers(workers, ray), most=most, say=say, state=state)
         _run_missing(run, wanted)
     return state
 
 
 @contextmanager
-def _held(store: Store) -> Iterator[None]:
-    """Lock the store for this run until the block or the process ends; raise `WrongInput` if another run locked it."""
+def _locked(store: Store) -> Iterator[None]:
+    """Lock the file of results `store` until the block or the process ends.
+
+    Raise `WrongInput` at once if another run holds the lock.
+    """
     folder = store.path.with_name(f".{store.path.name}.lock")
     with ExitStack() as held:
         try:
@@ -127,7 +130,10 @@ def _held(store: Store) -> Iterator[None]:
 
 @dataclass
 class _Run:
-    """A run on a store: where it trains, what it says, and what is recorded with every cell."""
+    """One run of a benchmark: it trains and attacks cells, and records each result in `store` with its provenance.
+
+    `workers` work on batches of at most `most` cells at `place`, `say` prints progress, and `state` counts failures.
+    """
 
     store: Store
     place: TrainingPlace
@@ -229,7 +235,10 @@ def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
 
 
 def _jobs(todo: Sequence[Wanted], most: int) -> list[list[int]]:
-    """Return batches of at most `most` positions in `todo`; a batch has cells of one item."""
+    """Return batches of positions in `todo`; cells of one batch differ in epsilon and seed only, and have one item.
+
+    A batch has at most `most` cells. Each position is in one batch.
+    """
     return batches([{**settings, "item": item} for item, settings in todo], most)
 
 

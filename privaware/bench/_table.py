@@ -131,7 +131,7 @@ def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str]
 def _across(rows: Sequence[SummaryRow], column: str) -> tuple[list[str], list[list[str]]]:
     """Return head and lines of a table: a line for each data set, network and learner, a column for each epsilon.
 
-    The last column is for models without noise, if there are any.
+    The entries are values of the measure `column`. The last column is for models without noise, if there are any.
     """
     epsilons: list[float | None] = [*sorted({row.epsilon for row in rows if row.epsilon is not None})]
     if any(row.epsilon is None for row in rows):

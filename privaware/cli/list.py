@@ -19,7 +19,7 @@ FOLDERS = ("learners", "selectors", "preprocessing", "strategies", "attacks", "m
 COLUMNS = {"phase": "phase", "unit": "unit", "guarantee": "guarantee", "auxiliary": "auxiliary data"}
 """Facts that are listed about a learner, and their labels."""
 HOW = {"learners": " (--set NAME=VALUE)", "strategies": " (--option NAME=VALUE)"}
-"""How a command takes the settings of each kind."""
+"""The option that takes settings of a learner or a strategy, for the heading above a list of settings."""
 
 
 def _complete_kind(incomplete: str) -> list[str]:

@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).parents[1]
 INTERRUPTED = 130
 """Exit code of an interrupted process."""
 SECONDS_TO_END = 5.0
-"""Number of seconds that an interrupted process may take to end by itself."""
+"""Number of seconds after an interrupt in which the started process may end by itself; then it is terminated."""
 
 
 class WordsKept(TyperCommand):

@@ -34,7 +34,7 @@ ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s{{]+)\s*(.+)", re.IGNORECAS
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 NUMBERS = ("numeric", "real", "integer")
 ISO = "yyyy-MM-dd'T'HH:mm:ss"
-"""Default date pattern."""
+"""Pattern of a date column whose header states none."""
 DATE_LETTERS = {
     "yyyy": "%Y",
     "yy": "%y",

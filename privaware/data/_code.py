@@ -33,7 +33,10 @@ MOST_ROWS_TWICE = 2**16
 ROWS_IN_CACHE = 2**9
 """Number of rows of a block that fits a processor's cache."""
 
-NOT_OF_KIND = 'correct the row, declare unseen = "other" to count it as missing, or declare another kind'
+NOT_OF_KIND = (
+    'correct the row, declare unseen = "other" for the column to count such values as missing, or declare another kind '
+    "for the column"
+)
 """Advice in the error for a value that is no number, date or time as the kind of its column demands."""
 
 
@@ -94,7 +97,10 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 def expect_columns(batch: Raw, schema: Schema) -> None:
     """Raise `WrongInput` if `batch` is no table, or lacks one of the used columns (`schema.declared`)."""
     if batch.columns is None:
-        raise WrongInput(f"expected a table for a schema of form {schema.form!r}, got images")
+        raise WrongInput(
+            f"expected a table, because the schema is of the form {schema.form!r}, got images; give the table, or use "
+            "another schema"
+        )
     known = set(batch.columns)
     if absent := [column.name for column in schema.declared if column.name not in known]:
         alike = {folded(name): name for name in batch.columns}

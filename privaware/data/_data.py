@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PART = 2**16
-"""Number of rows that are processed at a time."""
+"""Number of rows in one part of a table that is in memory."""
 
 
 class Rows(Protocol):

@@ -23,7 +23,7 @@ MAX_TEXT_COLUMNS = 3
 """Largest number of text columns, without any other column, that may be a data set of texts."""
 
 MAX_CLASSES = 100
-"""Largest number of classes that a draft proposes; with more values the target is an identifier or free text."""
+"""Largest number of classes that a drafted schema proposes. A target with more values raises `WrongInput`."""
 
 DRAFTED = "drafted from the rows and moved outward"
 """Phrase that marks a drafted bound in `Schema.assumed`."""

@@ -43,8 +43,9 @@ def hashed_grams(
     norm : float
         L2 norm of a row; an empty text has norm 0.
     stems : int
-        If above 0: punctuation marks are words of their own, and words of at least `stems` letters also add their first
-        `stems` letters. Only these words have n-grams of characters, which stay within the word and count half.
+        If above 0: punctuation marks are words of their own, and each word of at least `stems` letters adds its first
+        `stems` letters as one more n-gram. Shorter words have no n-grams of characters. N-grams of characters stay
+        within a word, and have half the weight of other n-grams.
 
     Returns
     -------

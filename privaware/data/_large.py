@@ -39,7 +39,7 @@ LARGE = 10_000_000
 """Number of cells from which a table is read in pieces; the size of a file is public."""
 
 PIECE = 2**17
-"""Number of rows from which a piece gets no further row group."""
+"""Smallest number of rows of a piece, to which whole row groups are added until it has them."""
 
 MAX_BYTES_PER_VALUE = 4
 """Mean bytes of a text value in the file up to which most values repeat, so that text is read as categories."""

@@ -234,7 +234,7 @@ def _excel(path: Path) -> Raw:
     if len(names) > 1 and not any(names[1:]):
         raise WrongInput(
             f"expected the names of {len(names)} columns in the first row of the first sheet of {quoted(path.name)}, "
-            "got one cell alone; remove titles above the names"
+            "but only its first cell is filled; remove titles above the names"
         )
     names = [name or f"column_{at + 1}" for at, name in enumerate(names)]
     frame = cells.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)

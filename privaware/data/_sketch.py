@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["Sketch", "cells_sketch", "hashes_and_sketch", "running_columns"]
 
 SAMPLE = 256
-"""Largest number of distinct hashes of a sample."""
+"""Largest number of distinct hashes in one sample of a sketch: the smallest hashes of all."""
 EVERY = 2**64 - 1
-"""Bound of a sample that holds all hashes."""
+"""Largest hash; a sample of the hashes up to this bound holds all hashes."""
 WIDER = 8
 """Factor by which a bound grows while fewer than `SAMPLE` distinct hashes lie below it."""
 UNIQUE = 0.75
@@ -58,7 +58,7 @@ UNIQUE = 0.75
 KNOWN = 0.5
 """Fraction of the smaller table's rows that must be shared for a table to be recognised."""
 FEWEST = 8
-"""Smallest number of shared hashes that counts as evidence."""
+"""Smallest number of hashes that two samples must share to be evidence that their tables share rows."""
 FEWEST_SINGLE = 64
 """Smallest number of hashes with one row each from which on they count without the repeated rows."""
 KNOWN_SINGLE = 0.75
@@ -70,9 +70,9 @@ DISTINCT = 16
 MOST_GROUPS = 64
 """Largest number of samples of rows without some columns; a table with more columns leaves out several at a time."""
 MOST_COLUMNS = 32
-"""Largest number of samples of values that are kept."""
+"""Largest number of columns whose samples of values a sketch keeps."""
 CELLS = 2**22
-"""Number of cells that are sampled at a time; their hashes take 32 MB."""
+"""Number of cells of a table that are hashed at a time; their hashes take 32 MB."""
 HEAD = 4096
 """Number of first rows that show whether a column is a running number."""
 RANGE = 4

@@ -123,7 +123,7 @@ def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Wor
 
 
 def _empty(schema: Schema) -> Data:
-    """Return data without rows: coded, or as cells for a table of unknown kinds, bounds or categories."""
+    """Return data without rows: coded numbers, or unparsed cells if a kind, bound or category of a table is unknown."""
     y = np.zeros(0, np.int64 if schema.classes else np.float64)
     if schema.form == "table" and not schema.bounded:
         return Data(schema=schema, x=Cells(tuple(np.zeros(0) for _ in schema.declared), 0), y=y)  # type: ignore[arg-type]

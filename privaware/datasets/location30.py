@@ -34,7 +34,10 @@ def _read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
     assert folder is not None
     with np.load(folder / "location30.npz", allow_pickle=False) as arrays:
         if not {"x", "y"} <= set(arrays.files):
-            raise WrongInput(f"expected arrays x and y in 'location30.npz', got {arrays.files}")
+            raise WrongInput(
+                f"expected arrays x and y in 'location30.npz', got {arrays.files}; build the file again from the "
+                "archive of its authors"
+            )
         return source.split(binary_table(schema, arrays["x"], arrays["y"]), ROWS)
 
 

@@ -298,9 +298,10 @@ class AnchorSubspace:
 
 
 def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
-    """Return upper bounds on residual norms, from squared gradient norms and squared coordinate norms (`embedded`).
+    """Return upper bounds on the norms of per-example gradients outside the subspace.
 
-    The bounds allow for rounding (`SQUARE_SLACK`, `LENGTH_SLACK`), and are at least `sqrt(squares) / CANCELLING`.
+    `squares` are the squared norms of the gradients, and `embedded` those of their coordinates in the subspace. The
+    bounds allow for rounding (`SQUARE_SLACK`, `LENGTH_SLACK`), and are at least `sqrt(squares) / CANCELLING`.
     """
     sizes = squares.sqrt()
     lengths = (squares * (1 + SQUARE_SLACK) - embedded).clamp_min(0).sqrt() + LENGTH_SLACK * sizes

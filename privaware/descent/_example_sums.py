@@ -54,9 +54,10 @@ def materialised_limit(device: torch.device) -> int:
 
 
 def square_sums(values: Tensor) -> Tensor:
-    """Return the sum of squares of each example, an entry of the first dimension.
+    """Return the sum of squares of each example, as a tensor of shape (examples,).
 
-    Long examples are summed in blocks, which reduces rounding.
+    The first dimension of `values` counts examples. An example of more than `2 * NORM_BLOCK` numbers is summed in
+    blocks, which reduces rounding.
     """
     flat = values.reshape(len(values), -1)
     width = flat.shape[1]

@@ -88,8 +88,8 @@ class GradientQueries:
         training = self.training
         if training.step >= training.recipe.steps:
             raise Refused(
-                f"expected at most {training.recipe.steps} gradient queries, whose cost was charged, got another; "
-                "raise the steps of the recipe"
+                f"expected at most {training.recipe.steps} gradient queries, whose cost was charged, got one more; "
+                "raise the steps of the recipe, which raises its cost"
             )
         if training.ranks is not None:
             training.ranks.shared({name: values.detach().cpu() for name, values in module.state_dict().items()})

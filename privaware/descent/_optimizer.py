@@ -38,7 +38,7 @@ class OptimizerState(dict[str, Tensor]):
         self.options = [_numbers(group) for group in optimizer.param_groups]
 
     def pull(self) -> None:
-        """Replace all entries by the state of the optimiser.
+        """Replace all entries of this dictionary by the present state of `optimizer`.
 
         Raise `WrongInput` if the state of a parameter has anything but tensors, numbers and None.
         """

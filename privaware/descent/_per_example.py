@@ -102,7 +102,10 @@ class OuterProduct:
         return self.inputs.ndim == 2
 
     def squared_norms(self) -> Tensor:
-        """Return the squared norms. If `with_bias`, they include the bias, as the weight of a constant input 1."""
+        """Return the squared norm of each example's gradient; if `with_bias`, with the gradient of the bias.
+
+        The bias counts as the weight of a constant input 1.
+        """
         if self.single:
             a, g = self.inputs, self.gradients
             if a.shape[1] <= elementwise.WIDEST and elementwise.fits(a, g):

@@ -265,7 +265,9 @@ def _check_isolation(case: _Case) -> None:
         )
     for name, value in module.named_buffers():
         if not torch.equal(value, before[name]):
-            raise Refused(f"buffer {name!r} changes with the examples, which would release them; freeze it")
+            raise Refused(
+                f"buffer {name!r} changes with the examples, which would release them; stop its layer from updating it"
+            )
 
 
 def _with_other_example(item: Tensor) -> Tensor:

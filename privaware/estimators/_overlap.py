@@ -272,9 +272,9 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], known: RowCharges, delta
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
-    """Return the hash of the first entry of a ledger, which identifies it even if its file was replaced.
+    """Return the hash of the first entry of `ledger`, or None if `ledger` is None.
 
-    The result is None without a ledger.
+    The hash tells ledgers apart: another ledger that takes the path of an old one has another hash.
     """
     if ledger is None:
         return None

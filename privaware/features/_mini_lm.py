@@ -41,7 +41,8 @@ class Layer:
     def __call__(self, x: Tensor, lengths: list[int]) -> Tensor:
         """Return the output of the layer for `x`, whose rows are tokens, text after text; the shape stays the same.
 
-        `lengths` are the numbers of tokens of the texts, in their order. Rows of `x` beyond their sum are padding.
+        `x` has shape (tokens, width). `lengths` are the numbers of tokens of the texts, in their order. Rows of `x`
+        beyond the sum of `lengths` are padding; their output has no meaning.
         """
         seen = torch.zeros_like(x)
         parts = _mapped(x, self.mixed)[: sum(lengths)].split(lengths)

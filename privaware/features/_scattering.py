@@ -109,9 +109,9 @@ def _gabor(shape: tuple[int, int], sigma: float, theta: float, frequency: float,
 
 @dataclass(frozen=True, kw_only=True)
 class FilterBank:
-    """The filters for images of `height` x `width` pixels.
+    """The filters of a scattering transform for images of `height` x `width` pixels.
 
-    They are wavelets of the scales 2^0 to 2^(J - 1), at L angles each, and averages over 2^J pixels.
+    The filters are wavelets at the `J` scales 2^0 to 2^(J - 1), each at `L` angles, and one average over 2^J pixels.
     """
 
     J: int

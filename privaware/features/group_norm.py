@@ -46,9 +46,10 @@ class GroupNorm:
         expect_in("group_norm", "(0, 1]", tiny=self.tiny)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        """Normalise rows (N, ..., height, width); all axes between the first and the last two are channels.
+        """Give each group of channels of each row mean 0 and variance 1, and return float32 rows of the same shape.
 
-        Raise `WrongInput` unless `groups` divides the number of channels.
+        `x` are rows (N, ..., height, width); all axes between the first and the last two are channels. `schema` is not
+        used. Raise `WrongInput` unless `groups` divides the number of channels.
         """
         channels = math.prod(x.shape[1:-2])
         if x.ndim < 3 or channels % self.groups:

@@ -41,7 +41,7 @@ GROWTH = 2 / 3
 """Exponent with which the scale of the block of other columns grows with their number; see docs/results/mixed.md."""
 
 TYPICAL_ROWS = 1024
-"""Number of typical rows over which random Fourier features are averaged."""
+"""Number of rows, drawn from the schema alone, over which random Fourier features are averaged."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,8 +169,8 @@ class Prior:
         complete = {"depths", "pools", "whiten", "mirror", "normed", "scatter", "norm"} <= set(described)
         if complete and described.get("weights") is None and "checksum" not in described:
             raise WrongInput(
-                "prior: this model was fitted with weights that this version does not ship any more, for it names no "
-                "checksum of them; fit it again"
+                "prior: this model names no checksum of its weights, so it was fitted with weights that this version "
+                "does not ship any more; fit it again"
             )
         return cls(**described)
 
@@ -259,7 +259,8 @@ class Prior:
             raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")
         if self.scatter or self.glyphs or self.normed or not self.whiten:
             raise WrongInput(
-                "prior: expected whitened maps alone to train on: scatter and glyphs 0, normed false, whiten above 0"
+                "prior: expected scatter and glyphs 0, normed false and whiten above 0 to train the network, because "
+                "only whitened maps can be trained on"
             )
         depth, width, stride = stored_weights(self.file, "cpu").shape
         described = {"name": "multi_depth", "inputs": [3, 32, 32], "outputs": outputs, "depth": depth, "width": width}

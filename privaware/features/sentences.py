@@ -99,9 +99,9 @@ class Sentences:
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """Return one row for each text in `x`, as float32 (texts, `width`).
 
-        The network reads texts side by side in matrices of one shape, so the output of a text depends on no other text.
-        Raise `WrongInput` if the network is not installed, or if `names` is above 0 and `schema` has fewer than two
-        classes.
+        The network reads several texts at once, in matrices of one fixed shape. Products of matrices of one shape round
+        alike, so the output of a text depends on no other text. Raise `WrongInput` if the network is not installed, or
+        if `names` is above 0 and `schema` is None or has fewer than two classes.
         """
         pieces, network = read_network()
         windows = [pieces.windows(str(text), self.length, self.windows) for text in x]

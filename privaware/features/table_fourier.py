@@ -49,7 +49,7 @@ class TableFourier:
     scale : float
         Width of the Gaussian kernel over one column.
     columns : tuple of int
-        Numbers of columns that a feature may read; the features take these numbers in turn. 0 means all columns.
+        How many columns one feature reads: the features take these numbers in turn, and 0 means all columns.
     draw : int
         Public seed of the frequencies and phases.
     """

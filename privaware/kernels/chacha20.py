@@ -27,8 +27,8 @@ __all__ = ["ChaCha20", "block_words"]
 LANES = 64
 """Number of ChaCha20 blocks that one Triton program computes, one for each thread."""
 
-EACH = 8
-"""Number of random numbers that one block gives."""
+NUMBERS_PER_BLOCK = 8
+"""Number of random numbers, uniform or normal, from one ChaCha20 block."""
 
 CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
 """The first four words of ChaCha20's state, which the RFC fixes."""
@@ -195,13 +195,13 @@ class ChaCha20:
         else:
             words = block_words(self.key, self.counter + torch.arange(programs * LANES, device=self.key.device))
             numbers = _normals(words) if normal else _uniforms(words[0::2], words[1::2])
-            out = numbers.view(EACH, programs, LANES).transpose(0, 1).flatten()[:count]
+            out = numbers.view(NUMBERS_PER_BLOCK, programs, LANES).transpose(0, 1).flatten()[:count]
         self._advance(count)
         return out.view(shape)
 
     @staticmethod
     def _programs(count: int) -> int:
-        return -(-count // (EACH * LANES))
+        return -(-count // (NUMBERS_PER_BLOCK * LANES))
 
     def _advance(self, count: int) -> None:
         self.counter += self._programs(count) * LANES

@@ -32,13 +32,13 @@ PENALTIES = (0.5, 2.0, 8.0)
 LARGEST_SCORE = 6.0
 """Estimates of a score are clipped to this absolute value."""
 
-TOKEN = 16
-"""Number of inputs of the network for each level of a column."""
+LEVEL_INPUTS = 16
+"""Number of inputs of the network for each pair of a level and a class (a token)."""
 
-COLUMN = 8
+COLUMN_INPUTS = 8
 """Number of inputs of the network for each column."""
 
-WHOLE = 16
+TABLE_INPUTS = 16
 """Number of inputs of the network for the whole table."""
 
 MOST_LOG_ROWS = math.log(2**14)
@@ -166,11 +166,11 @@ class TableNetwork(nn.Module):
     def __init__(self, width: int = 96, blocks: int = 4, heads: int = 4) -> None:
         super().__init__()
         self.shape = (width, blocks, heads)
-        self.of_token, self.of_column = nn.Linear(TOKEN, width), nn.Linear(COLUMN, width)
-        self.of_whole, self.of_memory = nn.Linear(WHOLE, width), nn.Linear(width, width)
+        self.of_token, self.of_column = nn.Linear(LEVEL_INPUTS, width), nn.Linear(COLUMN_INPUTS, width)
+        self.of_whole, self.of_memory = nn.Linear(TABLE_INPUTS, width), nn.Linear(width, width)
         self.blocks = nn.ModuleList(_Block(width, heads) for _ in range(blocks))
         self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 2 + len(PENALTIES) + len(HARMONIC_WEIGHTS))
-        inner, outer = nn.Linear(width + WHOLE, width), nn.Linear(width, 1)
+        inner, outer = nn.Linear(width + TABLE_INPUTS, width), nn.Linear(width, 1)
         self.bias = nn.Sequential(inner, nn.GELU(), outer)
         for layer in (self.head, outer, self.of_memory):
             nn.init.zeros_(layer.weight)
@@ -240,8 +240,8 @@ class _Block(nn.Module):
 def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the inputs for levels, columns and the table, and the estimates of scores that the outputs combine.
 
-    Their shapes are (tables, views, columns, levels, `TOKEN`), (tables, views, columns, `COLUMN`), (tables, views,
-    `WHOLE`) and (tables, views, columns, levels, estimates).
+    Their shapes are (tables, views, columns, levels, `LEVEL_INPUTS`), (tables, views, columns, `COLUMN_INPUTS`),
+    (tables, views, `TABLE_INPUTS`) and (tables, views, columns, levels, estimates).
     """
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]

@@ -40,7 +40,7 @@ class LevelSums:
 
     @classmethod
     def of(cls, schema: Schema, levels: tuple[int, ...]) -> LevelSums:
-        """Return the map for the columns of `schema`, which have these numbers of `levels`."""
+        """Return the map from sums over levels to released sums; the columns of `schema` have `levels` levels each."""
         ordered = tuple(column.kind == "number" for column in schema.used)
         missing = tuple(column.missing == "category" for column in schema.used)
         facts = zip(levels, ordered, missing, strict=True)
@@ -128,7 +128,10 @@ class Rounds:
 
     @torch.no_grad()
     def _models(self, releases: list[np.ndarray]) -> np.ndarray:
-        """Return models (copies, 1 + all levels, outputs) from copies of all releases so far."""
+        """Return the models (copies, 1 + all levels, outputs) that follow from `releases`, one for each copy.
+
+        Each of `releases` has the shape (copies, outputs, released sums); copies differ in their noise only.
+        """
         copies, classes = releases[0].shape[:2]
         facts = self._facts(copies, classes, 0)
         residuals = first_round(facts, *self._tensors(releases[0]))

@@ -59,10 +59,11 @@ TARGETS = Lattice(bound=1.0, bits=20)
 """Lattice to which targets are rounded."""
 
 EIGENVALUE_ERROR = 2.0**-17
-"""Bound on the rounding error of an eigenvalue, divided by `width * R**2`.
+"""Bound on what rounding adds to the sensitivity of an eigenvalue, divided by `width * R**2`.
 
-Each of two neighbouring data sets contributes 8 * width * 2**-53 times the norm of the matrix. That norm is at most
-R**2 times the number of rows, for up to 2**32 rows.
+`width` is the number of entries of a row and R bounds the norm of a row. The routine errs by at most
+`8 * width * 2**-53` times the norm of the second-moment matrix. This norm is at most `R**2` times the number of rows,
+for up to 2**32 rows, and the errors of two neighbouring data sets add up.
 """
 
 

@@ -54,7 +54,10 @@ from privaware.schema import Schema
 __all__ = ["DpGen", "ScoreSettings"]
 
 PLAUSIBLE = 5.0
-"""A pair gets a larger noise level if some pixel differs by more than this many standard deviations of its noise."""
+"""Largest difference of a pixel between the two rows of a pair, in standard deviations of the noise of the pair.
+
+A pair that differs more gets a larger noise level.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,9 +250,9 @@ class DpGen(PlainNetwork):
         return noise_levels(settings.largest, settings.smallest, settings.levels).to(self.device)
 
     def _trained_on_responses(self, data: Data, epsilon: float, rng: Rng) -> Any:
-        """Return the score network trained as published: without clipping and without noise on gradients.
+        """Return the score network of the variant "published", trained on randomised responses with `epsilon`.
 
-        Without rows the network is returned untrained.
+        Gradients are neither clipped nor noised. If `data` has no rows, the network is returned untrained.
         """
         import torch
 

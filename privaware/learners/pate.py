@@ -58,7 +58,7 @@ ACTIVATIONS = 64
 """Assumed number of activations for each input of an example; most networks have fewer."""
 
 POOL = 1024
-"""Public rows that a teacher predicts at once."""
+"""Number of public rows that a teacher predicts at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,10 @@ class PrivateKnn(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote in a stage: `queries`, or by default up to `MOST_QUERIES`."""
+        """Return how many public rows are put to the vote in a stage: `queries` if it is set.
+
+        The default is the number of public rows divided by `stages`, but at most `MOST_QUERIES`.
+        """
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public) // self.stages)
@@ -265,7 +268,10 @@ class Embedding:
         return np.asarray(lattice.nearest(self._projected(rows) / self.reach) / lattice.step)
 
     def _projected(self, rows: np.ndarray) -> np.ndarray:
-        """Return exact products of rows and directions, both on a lattice."""
+        """Return the products (rows, directions) of centred rows and `directions`, exact because both are rounded.
+
+        Entries that are not finite count as 0.
+        """
         finite = np.nan_to_num(rows.astype(float), posinf=0.0, neginf=0.0)
         return np.asarray(_lattice(rows.shape[1]).nearest((finite - self.centre) / self.unit) @ self.directions)
 

@@ -39,7 +39,7 @@ RESTORED = "restored entry "
 
 
 class RolledBack(WrongInput):
-    """The error for a ledger that lacks entries which it had before."""
+    """The error for a ledger file that lacks entries which this user has seen in it before."""
 
 
 def owner_folder() -> Path:

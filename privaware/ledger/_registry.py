@@ -102,7 +102,10 @@ class KnownCharges:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownLedger:
-    """A ledger that was charged for some rows: its file then (`path`), and the hash of its first entry (`genesis`)."""
+    """A ledger that was charged for some rows: its file at that time (`path`), and the hash of its first entry.
+
+    This hash, `genesis`, tells whether the file still holds this ledger.
+    """
 
     path: Path
     genesis: str

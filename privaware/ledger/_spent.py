@@ -20,7 +20,7 @@ MAX_CHOICES = 64
 
 
 def limit_of(entries: Iterable[Entry]) -> float:
-    """Return the limit that holds after these entries, the first of which created the ledger."""
+    """Return the limit after `entries`: the last one that an entry sets. The first entry created the ledger."""
     limits = [e.facts.limit if e.facts else e.limit for e in entries if e.facts or e.limit]
     assert limits[-1] is not None
     return limits[-1]

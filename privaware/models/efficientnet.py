@@ -100,7 +100,10 @@ class EfficientNet(ImageDescription):
         return [conv, group_norm(self.groups, filters)]
 
     def _block(self, channels: int, wide: int, filters: int, size: int, stride: int) -> nn.Module:
-        """Return a block from `channels` by way of `wide` to `filters` channels."""
+        """Return an inverted bottleneck: `channels` are widened to `wide` and narrowed to `filters` channels.
+
+        `size` and `stride` are of the depthwise convolution. The input is added if the block keeps its shape.
+        """
         from torch import nn
 
         from privaware.models._layers import Residual, SqueezeExcitation

@@ -172,7 +172,7 @@ class Ranks:
         block together (`agreed`).
         """
         if self._busy:
-            raise RanksEnded("expected ranks that follow, but a problem of rank 0 ended them in an earlier training")
+            raise RanksEnded("a problem of rank 0 in an earlier training ended the other ranks; start torchrun again")
         self.shared(("job", (function, arguments)))
         self._busy = True
         yield

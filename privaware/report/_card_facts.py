@@ -57,7 +57,7 @@ def task(card: ModelCard) -> str:
 
 
 def attacker(card: ModelCard) -> str:
-    """Return the success of the best possible attacker in one sentence."""
+    """Return a sentence on how often the best possible attacker tells rightly whether a row was in the data."""
     return attacker_sentence(largest_rates(card), card.schema, certified=card.guarantee.certified)
 
 

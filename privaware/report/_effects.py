@@ -224,10 +224,11 @@ def _middle(column: Column) -> float:
 
 
 def _shown(outputs: np.ndarray, schema: Schema) -> np.ndarray:
-    """Convert raw outputs to drawn values.
+    """Convert raw outputs of a model (points, outputs) to the values that the page draws.
 
-    They are the log odds of the second class for two classes (one column), and the centred log odds of each of more
-    classes. For regression they are differences from the middle of the target's range, in its unit.
+    For two classes this is one column, the log odds of the second class. For more classes these are the centred log
+    odds of each class. For regression this is one column, the difference of the output from the middle of the target's
+    range, in the unit of the target.
     """
     if len(schema.classes) == 2:
         return np.asarray(outputs[:, 1:] - outputs[:, :1])

@@ -69,7 +69,7 @@ LEARNED_ELSEWHERE = {
     "extractor": "Images are embedded by a network that was trained on public photographs. If they contain images of "
     "this data set, the guarantee does not cover what the network learned from them.",
 }
-"""Sentences about features that were trained on other data."""
+"""The limitation to state for each feature that was trained on other data, by the name of the feature."""
 
 
 def _features(card: ModelCard) -> list[Mapping[str, Any]]:

@@ -38,8 +38,8 @@ MAX_MECHANISMS = 40
 """Largest number of mechanisms of one release that are listed."""
 NO_RELEASE = "No release used the rows, so epsilon is 0."
 """The sentence about the budget of a model that used no row."""
-LONG = 20
-"""Number of lines above which a table is folded."""
+FOLD_ABOVE = 20
+"""Number of lines above which a page of a report folds a table."""
 MAX_NAMES = 12
 """Largest number of categories or classes that are listed by name."""
 
@@ -102,7 +102,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "features": [_pairs(feature) for feature in card.features],
         "architecture": _pairs(_architecture(card.architecture)),
         "settings": _pairs(card.settings),
-        "long": LONG,
+        "long": FOLD_ABOVE,
         "most_mechanisms": MAX_MECHANISMS,
     }
 

@@ -62,7 +62,7 @@ FITNESSES = ("objective_perturbation", "dpsgd")
 """The ways to train the model of a set."""
 
 SETS_PER_BATCH = 4096
-"""Number of sets whose models are solved together."""
+"""Number of sets of columns whose models are trained together."""
 
 ENTRIES = Lattice(bound=1.0, bits=20)
 """Lattice of the entries of validation rows and, for DP-SGD, of training rows."""
@@ -217,9 +217,10 @@ class _Trials:
         return winner
 
     def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
-        """Return noisy counts of correct predictions of private models on the sets in `masks`.
+        """Train one private model on each set of columns in `masks`; return noisy counts of correct predictions.
 
-        The noise is Laplace noise with `pure`, else Gaussian noise.
+        A line of `masks` (sets, columns) is true for the columns of one set. The predictions are for the validation
+        rows. The noise is Laplace noise with `pure`, else Gaussian noise.
         """
         problems, sets = len(self.goal), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])

@@ -39,8 +39,8 @@ __all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
 class SearchResult:
     """The release of a search: the chosen candidate `point`, its model, and its score.
 
-    The score is divided by the expected number of validation rows. It is noisy, or exact on public rows. It is None for
-    a search procedure, which scores no model.
+    The score is divided by the expected number of validation rows; it is noisy, or exact on public rows. A search
+    procedure, which scores no model, has the score None.
     """
 
     point: Point

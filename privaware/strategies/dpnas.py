@@ -50,7 +50,7 @@ CHECKPOINT_EPOCHS = 5
 """Number of epochs between two checkpoints."""
 
 LEAST_COUNTS = {"epochs": 1, "warm_up": 0, "updates": 0, "cells": 1, "derived": 1, "nodes": 1, "hidden": 1}
-"""Smallest values of the settings that are counts."""
+"""Smallest allowed value of each setting that is a count."""
 HERE = Runtime()
 """The default: the CPU, without progress, checkpoints or a call after each epoch."""
 

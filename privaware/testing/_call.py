@@ -25,7 +25,10 @@ MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "larg
 
 
 class BrokenPromise(AssertionError):
-    """Raised if a promise of the contract does not hold. The message names the promise and how the check saw it."""
+    """Raised by a check of a mechanism, learner or attack if it breaks a promise of its contract.
+
+    The message names the promise and what the check saw.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

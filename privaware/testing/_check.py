@@ -1,4 +1,4 @@
-"""Check a mechanism against every promise of the contract, in one call."""
+"""`check_mechanism`: check all promises that the contract of `Mechanism` makes, in one call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AS_PASSED = "as passed"
 """Description of the neighbour that the caller of `check_mechanism` passed."""
 
 SEEDS = 12
-"""Number of seeds whose releases must not all be equal; those of a fair coin are all equal once in 2,000 checks."""
+"""Number of seeds whose releases must not all be equal; those of a fair coin would be in 1 of 2,000 checks."""
 
 
 def check_mechanism(

@@ -330,8 +330,8 @@ class Replayer(Recorder):
         if grown == -1 and edit.kind == "removed":
             return np.delete(before, at)
         raise BrokenPromise(
-            f"control flow depends on the rows: call {len(self.calls) + 1} draws for {len(before)} rows "
-            f"on the data and for {rows} on the neighbour"
+            f"control flow depends on the rows: call {len(self.calls) + 1} samples among {len(before)} rows "
+            f"on the data and among {rows} on the neighbour"
         )
 
 

@@ -131,7 +131,7 @@ def privacy_losses(
     calls = recorder.calls
     sampled = any(call.kind == "poisson" and call.public["rate"] < 1 for call in calls)
     if sampled and not added:
-        raise WrongInput("expected one row more where rows are sampled, got one row changed")
+        raise WrongInput("expected a neighbour with one row more, because the mechanism samples rows, got one changed")
 
     def evaluated(rows: Data, change: Edit) -> list[Call]:
         """Return the calls of the same run on other `rows`, with all released values fixed."""
@@ -246,9 +246,11 @@ def redrawn_losses(
 def _fixed_calls(
     mechanism: Mechanism[Any], rows: Data, noise: float, edit: Edit | None, seed: int, *, inside: bool
 ) -> list[Call]:
-    """Return the calls of a run on `rows`; raise `WrongInput` if exact values depend on the generator's seed.
+    """Run `mechanism` on `rows` with `seed` and with `seed + 1`, and return the calls of the first run.
 
-    `inside` says whether the row of `edit` is in every sample or in none. Calls of `perturb` and `iterate` raise too.
+    `inside` says whether the row of `edit` is in every sample or in none. Raise `WrongInput` if a public setting or an
+    exact value of a call differs between the two runs (samples of rows may), or if there is a call of `perturb` or
+    `iterate`.
     """
     tapes = []
     for each in (seed, seed + 1):

@@ -190,7 +190,9 @@ def _new_folder(folder: Folder, name: str) -> str:
     if not NAME.fullmatch(name) or name == PREDICTIONS or name.endswith(".ledger"):
         raise WrongInput(f"expected a name for the model folder, without a slash or a leading dot, got {name!r:.60}")
     if not folder.holds(folder.path / name):
-        raise WrongInput(f"expected {name!r:.60} inside this folder, got a link that leads out of it; choose another")
+        raise WrongInput(
+            f"expected {name!r:.60} inside this folder, got a symbolic link that leads out of it; choose another name"
+        )
     return name
 
 

@@ -33,7 +33,7 @@ PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
 FEWEST_TABLES = 5
 """Number of measured tables of similar size below which, without a pilot, no answer is given."""
 LIKELY_ENOUGH = 0.15
-"""Probability of reaching the accuracy at an epsilon of at most 10, below which no epsilon is named."""
+"""Least probability of reaching the requested accuracy at epsilon 10 or less for which `advise` names an epsilon."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -203,7 +203,10 @@ def expect_workflow(workflow: str, public: Any, source: Source) -> None:
             "compare on built-in benchmark data: leave --workflow out"
         )
     if workflow == "standard" and public is not None:
-        raise WrongInput("expected --public with --workflow aware: a search on public rows has no privacy cost")
+        raise WrongInput(
+            "expected --workflow aware with --public, got --workflow standard; leave --workflow out, because a search "
+            "on public rows has no privacy cost"
+        )
     if public is not None and not source.schema.bounded:
         raise WrongInput("expected declared bounds for a search on public rows; give --schema")
 
@@ -252,7 +255,7 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
     if "architecture" in setting_names(find_learner(choice.learner)):
         return NETWORKS
     if choice.learner not in SPACES:
-        raise WrongInput(f"expected --space with a search for {choice.learner}, which has no default space")
+        raise WrongInput(f"expected --space for a search with {choice.learner}, which has no default space, got none")
     return SPACES[choice.learner]
 
 

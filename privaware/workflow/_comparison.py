@@ -135,9 +135,9 @@ def correct(model: Model, data: Data) -> float:
 
 
 def _repeated(mechanism: Mechanism[Model], data: Data, noise: float, repeats: int, rng: Rng) -> Sequence[Model]:
-    """Train and return `repeats` models by the learner `mechanism`, as one population if it can, else one by one.
+    """Train and return `repeats` models by the learner `mechanism`: in one stack (a population) if it can, or in turn.
 
-    Each of them has the noise multiplier `noise` and is a release of its own.
+    Each model has the noise multiplier `noise` and is a release of its own.
     """
     if isinstance(mechanism, PopulationLearner):
         return mechanism.run_population([mechanism] * repeats, data, noise, rng)

@@ -270,7 +270,7 @@ def _table(path: Path) -> dict[str, Any]:
     except ValueError as problem:
         raise WrongInput(f"{path.name}: expected TOML (.toml) or JSON, got {problem!s:.120}") from None
     if not isinstance(table, dict):
-        raise WrongInput(f"{path.name}: expected a table of entries, got {type(table).__name__}")
+        raise WrongInput(f"{path.name}: expected a JSON object with named entries, got a {type(table).__name__}")
     return table
 
 
@@ -287,8 +287,8 @@ def _toml(value: Any) -> str:
 RENAMED = {"reach": "residual_clip", "rest": "bias_clip", "bend": "skew_correction"}
 """Settings of `additive` and `boosted`, which `auto` may take, by their former names."""
 
-SHARE = 0.5
-"""The default of `share` when `boosted` had a setting `waves`."""
+SHARE_OF_WAVES = 0.5
+"""Setting `share` of `fourier` for an old plan of `boosted` with the former setting `waves`."""
 
 OF_TREES = ("trees", "depth", "lr")
 """Settings of `boosted` that `fourier` does not have."""
@@ -333,4 +333,4 @@ def current_names(learner: str, settings: Mapping[str, Any]) -> tuple[str, dict[
             "with count instead of waves"
         )
     kept = {name: value for name, value in current.items() if name not in OF_TREES}
-    return "fourier", {"count": waves, "share": SHARE, **kept}
+    return "fourier", {"count": waves, "share": SHARE_OF_WAVES, **kept}

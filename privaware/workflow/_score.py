@@ -4,8 +4,9 @@ Privacy:
 
 1. Each row is held out by an independent draw, so it either trains or scores. Only the larger of the two costs counts
    (parallel composition). If one person may have rows in both parts, the two costs compose.
-2. The release from the held-out rows is the cells of `_score_cells.py`. Their L1 sensitivity for one row is the number
-   of their groups, and twice that number if labels are protected.
+2. The release from the held-out rows is the cells of `_score_cells.py`: groups of sums over rows, to which a row adds
+   at most 1 in each group. So the L1 sensitivity of the cells for one row is the number of groups, and twice that
+   number if labels are protected.
 3. The cells get Laplace noise of scale `sensitivity * rows / epsilon`, where `rows` is the largest number of rows of a
    unit. This is epsilon-DP for the unit.
 4. A mean absolute error is compared with a constant, the private median of the held-out rows, which is released first.

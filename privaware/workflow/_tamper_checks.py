@@ -142,8 +142,18 @@ def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[s
 def _wrong_files(folder: Path, by: str, release: str | None, files: Mapping[str, str], claim: Claim) -> list[str]:
     """Return a sentence for each difference between the folder and the files that the ledger or a signature names.
 
-    `by` is what names them, in words: the kind `release`, or None if it names no kind, and `files` with their hashes.
-    Every file of the kind of release in `claim` must be named.
+    Parameters
+    ----------
+    folder
+        The folder of a release.
+    by
+        The source of `release` and `files` in words, such as "the closing entry of the ledger".
+    release
+        The kind of release that the source names, such as "model"; None if it names no kind.
+    files
+        The SHA-256 hash of each file that the source names, by the name of the file.
+    claim
+        What the folder states. The source must name every file of this kind of release.
     """
     problems = []
     if release not in (None, claim.release):

@@ -50,7 +50,10 @@ FILE = "pilot.json"
 HELD_OUT = 0.3
 """Fraction of the rows that score the model of a pilot."""
 SCORE_FRACTION = 0.6
-"""Epsilon of the score as a fraction of the epsilon of the pilot; training and score use different rows."""
+"""Epsilon of the score as a fraction of the epsilon of the pilot.
+
+Training and score use different rows, so their epsilons do not add up.
+"""
 INFORMATIVE = 2.0
 """Recommended epsilon of a pilot, as a multiple of the least epsilon at which it trains more than a constant."""
 

@@ -63,10 +63,10 @@ PLOT = "crossover.svg"
 """Name of the file with the chart."""
 
 CHARGED = "all training runs and noisy scores are charged"
-"""What is charged for private rows."""
+"""The note of a result on private rows: what was charged."""
 
 DRY = "this is a dry run, so nothing was charged"
-"""What is charged in a dry run."""
+"""The note of a dry run: what was charged."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -277,7 +277,7 @@ def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], e
         ledger = Ledger.open_or_create(path, delta=delta, new_limit=epsilon)
     if (ledger.unit, ledger.relation) != ("row", "add_remove"):
         raise WrongInput(
-            f"expected a ledger for adding or removing one row, got one for {ledger.unit}, {ledger.relation}; "
-            "use another ledger"
+            "expected a ledger with the unit row and the relation add_remove, got one with the unit "
+            f"{ledger.unit} and the relation {ledger.relation}; use another ledger"
         )
     return ledger

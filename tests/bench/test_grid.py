@@ -52,13 +52,13 @@ def test_published_network_is_found_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": [1.0]}, "expected architectures, attacks"),
+        ({"epsilon": [1.0]}, "expected entries among architectures, attacks"),
         ({"data": []}, "data as a list of names"),
         ({"data": ["digit"]}, "did you mean digits"),
         ({"data": {"digits": {"shuffled": False}}}, "data.digits: expected shuffled as true or false with protocol"),
         (
             {"data": {"digits": {"rows": 9}}},
-            "data.digits: expected dataset, protocol, shuffled, test, train, got 'rows'",
+            "data.digits: expected entries among dataset, protocol, shuffled, test, train, got 'rows'",
         ),
         ({"epsilons": [0.0]}, "grid: expected epsilons > 0, got 0"),
         ({"epsilons": 1.0}, "epsilons as a list"),

@@ -285,7 +285,7 @@ def test_a_title_above_the_names_of_a_sheet_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     cells = pd.DataFrame([["Report", None], ["a", "y"], [1, "yes"]])
     cells.to_excel(tmp_path / "t.xlsx", header=False, index=False)
-    with pytest.raises(WrongInput, match="got one cell alone; remove titles above the names") as problem:
+    with pytest.raises(WrongInput, match="only its first cell is filled; remove titles above the names") as problem:
         read(tmp_path / "t.xlsx")
     assert "Report" not in str(problem.value)
 

@@ -76,8 +76,8 @@ def test_page_of_images_states_the_measured_gains() -> None:
     three = gains("image", "public network, glyphs and small prior, weighed", "small prior and glyphs, centred")
     cifar, svhn = ([f"{three[name, 960, at]:.0f}" for at in (1.0, 3.0)] for name in ("cifar10", "svhn"))
     text = page("learn_from_images")
-    assert f"had {cifar[0]} and {cifar[1]} points more at epsilon 1 and 3" in text
-    assert f"(SVHN) {svhn[0]} and {svhn[1]} more" in text
+    assert f"{cifar[0]} and {cifar[1]} points more accurate at epsilon 1 and 3" in text
+    assert f"(SVHN) {svhn[0]} and {svhn[1]} points more" in text
 
 
 def test_table_of_epsilons_is_the_computed_one() -> None:

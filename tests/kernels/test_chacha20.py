@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from privaware.kernels import chacha20, elementwise
-from privaware.kernels.chacha20 import EACH, LANES, ChaCha20, block_words
+from privaware.kernels.chacha20 import LANES, NUMBERS_PER_BLOCK, ChaCha20, block_words
 from privaware.noise import lattice
 
 KEY = bytes(range(32))
@@ -59,7 +59,7 @@ def test_numbers_are_spread_over_programs_and_lanes() -> None:
     numbers = stream.uniform((3, 450))
     words = block_words(stream.key, torch.arange(2**32 - 70, 2**32 - 70 + 3 * LANES))
     for at in (0, 63, 64, 511, 512, 700, 1349):
-        slot, block = (at // LANES) % EACH, LANES * (at // (EACH * LANES)) + at % LANES
+        slot, block = (at // LANES) % NUMBERS_PER_BLOCK, LANES * (at // (NUMBERS_PER_BLOCK * LANES)) + at % LANES
         high, low = words[2 * slot : 2 * slot + 2, block].tolist()
         assert numbers.flatten()[at] == ((high << 32 | low) >> 11) / 2**53
     assert int(stream.counter) == 2**32 - 70 + 3 * LANES
@@ -76,9 +76,17 @@ def test_numbers_have_their_distributions() -> None:
     assert stats.kstest(stream.uniform((40_000,)).numpy(), "uniform").pvalue > 1e-6
     normal = stream.normal((40_000,)).numpy()
     assert stats.kstest(normal, "norm").pvalue > 1e-6
-    pairs = normal[: 40_000 // 512 * 512].reshape(-1, EACH, LANES)
-    assert np.abs(np.corrcoef(pairs.transpose(1, 0, 2).reshape(EACH, -1)) - np.eye(EACH)).max() < 0.08
-    assert np.abs(np.corrcoef((pairs**2).transpose(1, 0, 2).reshape(EACH, -1)) - np.eye(EACH)).max() < 0.08
+    pairs = normal[: 40_000 // 512 * 512].reshape(-1, NUMBERS_PER_BLOCK, LANES)
+    assert (
+        np.abs(np.corrcoef(pairs.transpose(1, 0, 2).reshape(NUMBERS_PER_BLOCK, -1)) - np.eye(NUMBERS_PER_BLOCK)).max()
+        < 0.08
+    )
+    assert (
+        np.abs(
+            np.corrcoef((pairs**2).transpose(1, 0, 2).reshape(NUMBERS_PER_BLOCK, -1)) - np.eye(NUMBERS_PER_BLOCK)
+        ).max()
+        < 0.08
+    )
 
 
 def test_tails_reach_beyond_nine_deviations() -> None:

@@ -111,5 +111,5 @@ def test_neighbour_must_have_the_row() -> None:
         redrawn_losses(planted_releases.Sums(), ROWS, FEWER, 1.0)
     changed = ROWS.take(np.arange(4))
     changed.y[0] = 1 - changed.y[0]
-    with pytest.raises(WrongInput, match="one row more where rows are sampled"):
+    with pytest.raises(WrongInput, match="a neighbour with one row more"):
         privacy_losses(SampledCount(), ROWS, changed, 1.0, seed=0, ran="data")

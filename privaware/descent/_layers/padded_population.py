@@ -230,9 +230,9 @@ def _shares_objects(module: nn.Module) -> bool:
 
 
 def _frozen_in_part(layer: nn.Linear) -> tuple[bool, ...] | None:
-    """Return which parameters of a partly frozen layer are trained; None if all or none are.
+    """Return for each parameter of a partly frozen `layer` whether it is trained; None if all or none are trained.
 
-    Models must agree in it, because a gradient norm counts whole layers.
+    Models of one population must have equal results, because gradient norms are computed for whole layers.
     """
     flags = tuple(parameter.requires_grad for parameter in layer.parameters())
     return flags if len(set(flags)) > 1 else None

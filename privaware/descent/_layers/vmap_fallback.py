@@ -49,7 +49,7 @@ def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
         batched |= {f"={key}": arg for key, arg in named.items() if _is_batch(arg, examples)}
         unbatched[0] = {key: arg for key, arg in named.items() if f"={key}" not in batched}
         if not batched:
-            raise Refused(f"{type(layer).__name__} is called without a tensor that has the examples in front")
+            raise Refused(f"{type(layer).__name__} is called without a tensor whose first dimension counts examples")
         lead = len(next(iter(batched.values())))
         check_batch_first(next(iter(batched.values())), examples)
         models = stack.models

@@ -121,8 +121,9 @@ def stored_whitening(
 
 @lru_cache(maxsize=4)
 def scattering_whitening(file: str, power: float, device: str) -> Callable[[Tensor], Tensor]:
-    """Return the whitening of scattering coefficients by `power` on `device`, from the statistics in `file`.
+    """Return the whitening of scattering coefficients: a product with (covariance + ridge)^(-power), on `device`.
 
-    Raise `WrongInput` if `file` has no such statistics.
+    Covariance and ridge follow from the statistics of synthetic images in `file`. Raise `WrongInput` if `file` has no
+    statistics of scattering coefficients.
     """
     return stored_weights(file, "cpu").scattering.whitening(power, device)

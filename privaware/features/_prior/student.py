@@ -23,7 +23,7 @@ from privaware.features._rounded_tensors import read_rounded, rounded
 __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 
 STEM = 5
-"""Side of the first filters, which have stride 2."""
+"""Side in pixels of the filters of the first convolution, which has stride 2."""
 LARGEST_ACTIVATION = 12.0
 """Value at which activations of a folded network are clipped.
 

@@ -44,11 +44,11 @@ __all__ = [
 SHIFT = 2
 """Number of pixels by which a shifted view is moved, down or up and right or left."""
 MARGINS = (2, 4)
-"""Number of pixels cut off on each side of the two enlarged views."""
+"""Numbers of pixels that are cut off on each side of an image for its two enlarged views."""
 THRESHOLD = 0.2
-"""Similarity below which a code is 0."""
+"""Cosine similarity of a map with a dictionary entry up to which the code of the entry is 0."""
 POOL = 2
-"""Side of the grid over which codes are averaged."""
+"""Number of cells on a side of the grid that divides an image; codes are averaged over each cell."""
 
 
 def views(images: Tensor, mirror: bool) -> Iterator[Tensor]:

@@ -23,13 +23,13 @@ from privaware.schema import Column, Schema
 __all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
-"""Number of codes of a number whose slope is learnt, unless its levels and `LEAST` need more."""
+"""Number of codes of a number column with a slope, unless the levels of the column and `LEAST` need more."""
 
 LEAST = 64
 """Least number of evenly spaced edges that are added to the edges of the levels of a number with a slope."""
 
 TOGETHER = 2**14
-"""Most codes of a group of columns (combinations of their codes), so that sums by code stay in a processor's cache."""
+"""Largest number of combinations of codes for which columns share one code, so that sums by code stay in a cache."""
 
 MANY = 2**15
 """Number of declared rows from which columns are coded in groups; with fewer rows each column has its own code."""
@@ -38,7 +38,7 @@ ROWS_IN_CACHE = 2**9
 """Rows of a block that stays in a processor's cache."""
 
 NUMBER_STEPS = 2**10
-"""Number of lattice steps in 1, the largest scaled number."""
+"""Number of lattice steps from 0 to 1, the largest absolute value of a scaled number."""
 
 STABLE = 16.0
 """Largest learning rate of a classification, times the largest curvature that all rows together can have."""
@@ -53,7 +53,7 @@ SIGNAL_PER_WEIGHT = 8.0
 """Value of `rows / noise / weights` from which more noise is allowed to logits, in proportion to its square root."""
 
 MORE_NOISE = 2.8
-"""Largest factor on `MOST_NOISE`."""
+"""Largest factor by which a strong signal may raise `MOST_NOISE`."""
 
 MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
 """`MOST_NOISE` for the output of a regression, in units (`Start.unit`), at each of `SIGNALS`."""
@@ -62,7 +62,7 @@ SKEWED = (0.5, 0.4)
 """`MOST_NOISE_OF_NUMBERS` for a skewed target."""
 
 SIGNALS = (300.0, 900.0)
-"""Values of `rows / noise` between which the standard deviations above are interpolated."""
+"""Values of `rows / noise` between which `MOST_NOISE_OF_NUMBERS` and `SKEWED` are interpolated."""
 
 
 class CodedRows:
@@ -149,7 +149,7 @@ class CodedLayout:
 
     @cached_property
     def numbered(self) -> list[int]:
-        """Return the positions of the number columns if slopes are learnt, else none."""
+        """The positions of the number columns in `schema.used` if the model has a slope for each, else no positions."""
         used = self.schema.used
         return [at for at, column in enumerate(used) if column.kind == "number"] if self.feature.numbers else []
 

@@ -23,8 +23,8 @@ LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 CELLS = 2048
 """Number of cells of the logit of two classes; the first and the last cell extend to infinity."""
 
-STEPS = 64
-"""Cells in one unit of the logit."""
+CELLS_PER_UNIT = 64
+"""Number of cells of the logit between two whole numbers."""
 
 MOMENTUM = 0.9
 """The momentum coefficient of gradient descent."""
@@ -59,7 +59,7 @@ def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
 
     `logits` are the logits of the second of two classes.
     """
-    places = logits * np.float32(STEPS)
+    places = logits * np.float32(CELLS_PER_UNIT)
     places += np.float32(CELLS / 2 + 0.5)
     np.clip(places, 0, CELLS - 1, out=places)
     cells: np.ndarray = group.astype(np.intp)
@@ -74,7 +74,7 @@ def logit_tables(length: float) -> tuple[np.ndarray, np.ndarray]:
 
     Each has `CELLS` entries for rows of the first class, then `CELLS` for rows of the second class.
     """
-    logits = (np.arange(CELLS) - CELLS / 2) / STEPS
+    logits = (np.arange(CELLS) - CELLS / 2) / CELLS_PER_UNIT
     against = 1 / (exp2(LOG2E * logits).astype(np.float64) + 1)  # the chance of the first class
     most = length * (1 - MARGIN)
     gradients = LATTICE.round(np.concatenate([against - 1, against]).clip(-most, most))

@@ -37,7 +37,7 @@ def chunks(part: Sized) -> Iterator[slice]:
 
 
 class Lookup:
-    """Adds table entries by code. Its buffers are reused: new memory for each chunk would take as long as the work."""
+    """Adds to each row the entry of a table at the row's code, with buffers that are reused from chunk to chunk."""
 
     def __init__(self) -> None:
         self._index = np.empty(CHUNK, np.intp)
@@ -76,9 +76,9 @@ class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSums(ArraySum):
-    """The number of rows of each class or, if `classes` is 0, the sum of targets in [-1, 1].
+    """The number of rows of each class or, if `classes` is 0, one number: the sum of targets in [-1, 1].
 
-    A row changes it by at most 1.
+    Adding or removing a row changes the result by at most `sensitivity` in L2 norm.
     """
 
     classes: int

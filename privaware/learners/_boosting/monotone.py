@@ -36,8 +36,8 @@ class Monotone:
         for column, direction in wanted.items():
             if column not in numbers or direction not in (1, -1):
                 raise WrongInput(
-                    f"{name}: expected monotone as number columns with 1 (rises) or -1 (falls), "
-                    f"got {column!r:.80}: {direction!r:.20}"
+                    f"{name}: expected monotone to give number columns the direction 1 (rises) or -1 (falls), such as "
+                    f"{{'age': 1}}, got {column!r:.80}: {direction!r:.20}"
                 )
         if wanted and len(schema.classes) > 2:
             raise WrongInput(

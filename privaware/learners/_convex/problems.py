@@ -43,10 +43,10 @@ TOLERANCE = 2.0**-20
 """Gradient norm at which learners stop, divided by the norm of a row."""
 
 HIGH = Lattice(bound=1.0, bits=25)
-"""Lattice of the leading part of a derivative."""
+"""Lattice of the leading 25 bits of a derivative of the loss."""
 
 LOW = Lattice(bound=2.0**-25, bits=25)
-"""Lattice of the remainder of a derivative."""
+"""Lattice of what rounding a derivative to `HIGH` leaves."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,10 @@ Products of either part with the rows of a chunk have at most 2^(5 + 12 + 7) ste
 """
 
 MAX_ROWS_PER_BLOCK = 2**14
-"""Largest number of rows processed at a time; their residuals add up to less than 2^24 steps."""
+"""Largest number of rows in a block, which is processed at once.
+
+Residuals are integers of at most 2^10 steps (`RESIDUAL_STEPS`), so their sum over a block is at most 2^24 steps.
+"""
 
 MAX_NUMBERS_PER_BLOCK = 2**26
 """Largest number of entries of the rows that are processed at a time."""

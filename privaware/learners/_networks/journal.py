@@ -25,7 +25,7 @@ __all__ = ["Parts", "ReleaseJournal", "checkpoint_in", "row_digest"]
 Parts = dict[str, np.ndarray]
 """Arrays of one release, by name."""
 MARK = "fingerprint"
-"""Key under which a file stores the fingerprint of its run."""
+"""Name of the entry of a journal file that holds the fingerprint of the run."""
 
 
 @dataclass(frozen=True)

@@ -210,10 +210,10 @@ class Space:
     # Points that are checked and priced before a row is read
 
     def priced_points(self) -> list[Point]:
-        """Return one point for each combination of values of the priced choices; one point if none is priced.
+        """Return one point for each combination of values of the choices in `priced`, which change the privacy cost.
 
-        A priced choice that is not active counts as absent, so combinations may coincide. The other choices are drawn
-        with a fixed seed.
+        A choice in `priced` that is not active counts as absent; combinations that then are equal give one point. The
+        other choices are drawn with a fixed seed. If `priced` is empty, one point is returned.
         """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}

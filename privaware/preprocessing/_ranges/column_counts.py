@@ -68,8 +68,8 @@ DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 FARTHEST = 1e13
 """Absolute value at which the outermost cells end."""
 
-CELLS = 16
-"""Number of equal cells of a grid, which narrower cells near zero divide further."""
+EQUAL_CELLS = 16
+"""Number of equal cells of the grid between two bounds; cells near zero are divided further."""
 
 
 def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -89,8 +89,8 @@ def grid_between(low: float, high: float) -> np.ndarray:
     If zero is not between `low` and `high`, they become narrower towards the bound nearest to zero.
     """
     anchor, reach = min(max(0.0, low), high), high - low
-    sizes = reach * np.geomspace(1e-3, 0.5, CELLS // 2)[:-1]
-    edges = np.concatenate([np.linspace(low, high, CELLS + 1), anchor + sizes, anchor - sizes])
+    sizes = reach * np.geomspace(1e-3, 0.5, EQUAL_CELLS // 2)[:-1]
+    edges = np.concatenate([np.linspace(low, high, EQUAL_CELLS + 1), anchor + sizes, anchor - sizes])
     inside = np.unique(edges[(edges >= low) & (edges < high)])
     return np.append(inside, np.nextafter(high, np.inf))
 

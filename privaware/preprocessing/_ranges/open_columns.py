@@ -31,7 +31,7 @@ SLOTS = 1024
 """Length to which vectors of counts are padded, so that their length reveals nothing about up to 1,024 categories."""
 
 NONE = ("other",)
-"""The categories of a column without common values."""
+"""The categories of a column in which no value is frequent enough to be released."""
 
 
 def open_columns(schema: Schema, *kinds: str) -> list[Column]:

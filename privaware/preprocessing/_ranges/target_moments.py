@@ -92,9 +92,9 @@ class TargetMomentsRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetMoments(Sum[Data, Total, np.ndarray]):
-    """The sums of the targets, scaled from the declared bounds to [-1, 1], and of their squares.
+    """The sum of the targets and the sum of their squares, after scaling from the declared bounds to [-1, 1].
 
-    A missing target counts as 0. The release is the two noisy sums, not divided by the number of rows.
+    A missing target counts as 0 on this scale. The release is the two noisy sums, not divided by the number of rows.
     """
 
     def partial(self, part: Data) -> Total:

@@ -84,10 +84,10 @@ def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell
 
 
 def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
-    """Return the relative frequency of each operation in `cells`, by name, for three kinds of operations.
+    """Return the relative frequency of each operation in `cells`, by kind and name of the operation.
 
-    Frequencies in "operations" are relative to all operations, in "activations" to all convolutions, and in "pools" to
-    all pooling operations. If `cells` have no operation of a kind, its frequencies are 0.
+    "operations" has all operations, "activations" the convolutions (each named after its activation), and "pools" the
+    pooling operations. Frequencies of a kind add up to 1, or are 0 if `cells` have no operation of the kind.
     """
     counted = Counter(op for cell in cells for op in cell)
     kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}

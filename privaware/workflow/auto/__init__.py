@@ -1,4 +1,4 @@
-"""What `auto` chooses: `policy.toml`, its interpreter, and the floor below which a constant is trained."""
+"""The choice of `auto`: the rules in `policy.toml`, and the signal below which a constant is trained (`Floor`)."""
 
 from privaware.workflow.auto._choice import Choice, Stage, beside_columns, constant_choice, reads_texts
 from privaware.workflow.auto._considered import CHECKED, SEARCHED, considered, settled

@@ -1,7 +1,7 @@
-"""What `auto` chooses, the releases that come before its learner, and features of tables with free text or images.
+"""The choice of `auto`: a learner with its settings and the releases before it; and tables with free text or images.
 
-For such a table the rules for texts or images choose, and the other columns stand beside the features of the texts or
-images.
+For a table with free text or images, the rules for texts or images choose the learner. The feature `mixed` then puts
+the other columns, with the weight `columns`, beside the features of the texts or images.
 
 >>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
 [{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]

@@ -1,6 +1,6 @@
 """The policy of `auto`: an ordered list of rules in a TOML file.
 
-The first rule chooses that matches the public facts, whose network is installed, and whose cost is within the limits.
+`auto` takes the first rule that matches the public facts, whose network is installed and whose cost is within limits.
 
 >>> from privaware.datasets import schema
 >>> choose(schema("wisconsin"), epsilon=1.0).rule

@@ -55,7 +55,7 @@ class View:
 Held = dict[int, HeldParts[Any]]
 """The held parts of one piece, by their key."""
 Step = Callable[[Piece, Held], None]
-"""A public step of the log: it changes what is held of a piece."""
+"""A change to the held parts of a piece, from public values; it is logged so that another worker can repeat it."""
 
 
 def _hold(key: int, view: View, make: Callable[[Any], Any], join: Join[Any] | None, piece: Piece, held: Held) -> None:
@@ -188,7 +188,7 @@ class Cluster:
         return merged(_Listed(), [run.partial for run in self.runs(_Listed(), view)])
 
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
-        """Add a step that holds `make` of each part of `view` from the next sum on; return the key of the held parts.
+        """Let workers keep `make(part)` of each part of `view` in memory from the next sum on; return the key for it.
 
         `join` joins small neighbouring parts, as in `Parts.held`.
         """

@@ -77,7 +77,7 @@ def draft_kinds(data: str | Path, *, without: Collection[str | None] = (), **rea
     table = read_names(data, reading)
     if table is None:
         raise WrongInput(
-            f"expected a CSV file, got {str(data)!r}; other formats declare types, so --kinds is not needed"
+            f"expected a CSV file for --kinds, got {str(data)!r}; leave out --kinds: other formats declare types"
         )
     lines = [
         "# Replace undecided where you know the kind: a declared kind costs nothing, and undecided ones share a part",

@@ -26,10 +26,11 @@ FRACTION = 0.2
 def selection_stage(
     schema: Schema, method: str, settings: Mapping[str, Any], learner: Any, budget: Mapping[str, float]
 ) -> Stage:
-    """Return the selection of columns by the selector `method` as a stage before the mechanism `learner`.
+    """Return the selection of columns by the selector `method` with `settings`, as a stage before `learner`.
 
-    `budget` has the entries `epsilon` and `delta`. If the selection has a cost, its noise multiplier is set so that it
-    takes about `FRACTION` of `budget["epsilon"]`. Raise what `selector_for` raises.
+    `budget` has the `epsilon` and `delta` of selection and learner together. If the selection has a cost, the share of
+    the stage is set so that the selection takes about `FRACTION` of this epsilon. Raise `WrongInput` for an unknown
+    selector or setting, and if the data are not a table.
     """
     selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)

@@ -243,9 +243,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     """
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
-        raise WrongInput(
-            f"expected a table whose bounds are not all declared, got {schema.form} data without such bounds"
-        )
+        raise WrongInput(f"expected a table with bounds or categories to release, got {schema.form} data without any")
     return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
 
@@ -338,9 +336,9 @@ def _calibrated(
     delta: float,
     noise: float | None = None,
 ) -> Plan:
-    """Return the plan of `mechanism` as `priced` does, without a release of bounds before it.
+    """Return the plan of `mechanism`; the parameters are those of `priced`.
 
-    The parameters are those of `priced`.
+    Unlike `priced`, do not release bounds before `mechanism`, even if the schema does not declare all of them.
     """
     if noise is None:
         noise = accounting.calibrate(lambda noise: _total(_parts(what, mechanism, schema, noise)), epsilon, delta)

@@ -89,7 +89,7 @@ def claim_folder(folder: Path, ledger: Ledger, run: str) -> None:
 
 
 def unclaim_folder(folder: Path) -> None:
-    """Remove the record of `claim_folder`, because the run was not charged."""
+    """Remove the file that `claim_folder` wrote, if there is one; call this for a run that was not charged."""
     with contextlib.suppress(OSError):
         (folder / SEARCH / CLAIM).unlink()
         (folder / SEARCH).rmdir()

@@ -58,8 +58,8 @@ def other_release_files(names: Iterable[str], kind: str) -> list[str]:
     Returns
     -------
     list of str
-        The names that are a file of a release, or differ from one only in upper and lower case. In a model folder the
-        names in `BESIDE_A_MODEL` are allowed and are not returned.
+        The names that are in `RELEASE_FILES` for any kind of release, or differ from one only in upper and lower case.
+        In a model folder the names in `BESIDE_A_MODEL` are allowed and are not returned.
     """
     allowed = BESIDE_A_MODEL if kind == "model" else ()
     taken = {name for files in RELEASE_FILES.values() for name in files}

@@ -175,4 +175,7 @@ def _expect_features(name: str) -> None:
     if "features" not in setting_names(make):
         raise WrongInput(f"expected a learner that takes features (linear, or a network), got {name}")
     if make.unit == "label":
-        raise WrongInput(f"expected a learner that protects rows with features that are paid for, got {name}")
+        raise WrongInput(
+            f"expected a learner that protects rows, because the features are charged for rows, got {name}, which "
+            "protects labels"
+        )
