@@ -62,6 +62,24 @@ def test_parts_of_ranks_are_joined_in_their_order() -> None:
     assert torch.equal(joint[1], y)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_parts_may_need_gradients_and_have_any_type(size: int) -> None:
+    x, y = rows(4 * size)
+    x = x.bfloat16().requires_grad_()
+    cut = lambda at: slice(4 * at, 4 * at + 4)  # noqa: E731
+    results = threads.together(
+        size, lambda ranks: rows_of_all(ranks, x[cut(ranks.rank)], y[cut(ranks.rank)], own_rows=True)
+    )
+    joint: Any = results[0]
+    assert torch.equal(joint[0], x)
+
+
+def test_a_part_without_all_its_targets_is_refused_everywhere() -> None:
+    x, y = rows(9)
+    refused = threads.together(2, lambda ranks: rows_of_all(ranks, x, y[ranks.rank :], own_rows=True))
+    assert all("one target for each example" in str(problem) for problem in refused)
+
+
 @pytest.mark.parametrize("common", [1, 5])
 def test_rows_given_by_two_ranks_are_refused(common: int) -> None:
     x, y = rows(20)
