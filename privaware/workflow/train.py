@@ -24,6 +24,7 @@ from privaware.descent import (
     sgd,
     torch_optimizer,
 )
+from privaware.descent._code_facts import code_facts
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
@@ -196,7 +197,9 @@ def train(
         return trained
 
     public = (epsilon, delta, steps, sampling_rate, clipping_norm, lr, rows, seed, device)
-    return on_all_ranks(charged_training, lambda: {"settings": repr(public), "module": str(module)})
+    return on_all_ranks(
+        charged_training, lambda: {"settings": repr((public, code_facts((loss, more)))), "module": str(module)}
+    )
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
 from privaware.ranks import Ranks, RanksEnded, _session, current, joined
+from privaware.schema import Column, Schema
 from privaware.workflow._torch_rows import rows_of_all
+from privaware.workflow.run.on_ranks import _facts
 from tests.ranks import processes, threads
 
 
@@ -60,6 +63,18 @@ def test_parts_of_ranks_are_joined_in_their_order() -> None:
     joint: Any = results[0]
     assert torch.equal(joint[0], x)
     assert torch.equal(joint[1], y)
+
+
+def test_ranks_with_another_schema_or_settings_are_refused() -> None:
+    schema = Schema(columns=(Column(name="age", low=0, high=90),), classes=("no", "yes"), rows=9)
+    asked: dict[str, Any] = {"schema": schema, "settings": {"steps": 3}}
+    for other in ({"schema": replace(schema, rows=8)}, {"settings": {"steps": 4}}):
+        options = (asked, asked | other)
+        refused = threads.together(
+            2, lambda ranks, options=options: ranks.expect_equal(_facts("a.csv", **options[ranks.rank]))
+        )
+        assert all("the same options in all 2 processes" in str(problem) for problem in refused)
+    assert threads.together(2, lambda ranks: ranks.expect_equal(_facts("a.csv", **asked))) == [None, None]
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -165,3 +180,23 @@ with _session.ended_by_torchrun():
 def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
     with pytest.raises(RanksEnded, match="another one had ended"), _session.ended_by_torchrun():
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_train_refuses_other_settings_of_a_rank(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        """
+import os
+import torch
+import privaware
+from privaware.descent import flat
+x, y = torch.zeros(8, 2), torch.arange(8) % 2
+clip = flat(1.0 + int(os.environ["RANK"]))
+settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 1.0, "clip": clip}
+privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
+"""
+    )
+    shown = [rank.communicate(timeout=300)[1] for rank in processes.started([str(script)], 2, tmp_path)]
+    assert all("the same settings in all 2 processes" in problem for problem in shown)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
