@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -239,6 +239,12 @@ class Ranks:
             if sentence is not None:
                 self._busy = False
                 raise WrongInput(f"rank {rank}: {sentence}")
+
+    def expect_device(self, device: str) -> None:
+        """Raise `WrongInput` if `device` is a GPU, but another rank has none; only rank 0 calls this, outside a job."""
+        if device.startswith("cuda"):
+            with self.job(_follow_device, device), self.agreed():
+                pass
 
     def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
         """Send to each other rank r the rows `bounds[r]` to `bounds[r + 1] - 1` of each of `tensors`.
@@ -511,6 +517,12 @@ def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None
             if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
                 print(f"privaware: {sentence}", file=sys.stderr, flush=True)
                 os._exit(RanksEnded.code)
+
+
+def _follow_device(ranks: Ranks, device: str) -> None:
+    """Let every rank leave if this one cannot compute on `device`; rank 0 reports it."""
+    with suppress(WrongInput), ranks.agreed():
+        ranks.device(device)
 
 
 def _lost(sentence: str) -> str:

@@ -157,6 +157,8 @@ def train(
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         descent.check(module, inputs, targets, device=device)  # raises before anything is charged
+        if ranks is not None:
+            ranks.expect_device(device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
         run = None if saved is None else f"train {Path(saved.path).resolve()}"

@@ -19,6 +19,7 @@ from privaware.ledger import Ledger
 from privaware.ranks import Ranks, RanksEnded, _session, current, joined
 from privaware.schema import Column, Schema
 from privaware.workflow._torch_rows import rows_of_all
+from privaware.workflow.run import options
 from privaware.workflow.run.on_ranks import _facts
 from tests.ranks import processes, threads
 
@@ -200,3 +201,16 @@ privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
     shown = [rank.communicate(timeout=300)[1] for rank in processes.started([str(script)], 2, tmp_path)]
     assert all("the same settings in all 2 processes" in problem for problem in shown)
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_rank_without_a_gpu_is_refused_before_a_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(options, "expect_device", lambda device: None)  # rank 0 has a GPU
+    ledger = tmp_path / "rows.ledger"
+
+    def call() -> None:
+        with pytest.raises(WrongInput, match="rank 1: expected a GPU for rank 1, got none"):
+            privaware.fit("wisconsin", epsilon=1.0, learner="dpsgd", device="cuda", ledger=ledger)
+
+    threads.led(2, call)
+    assert not ledger.exists()

@@ -60,8 +60,11 @@ def trains_on_ranks(learner: str) -> bool:
     return learner in registry.names("learners") and getattr(find_learner(learner), "on_ranks", False)
 
 
-def expect_divisible(plan: Plan) -> None:
-    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`."""
+def expect_divisible(plan: Plan, device: str) -> None:
+    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`.
+
+    Raise `WrongInput` if `device` is a GPU, but one of them has none.
+    """
     ranks = current()
     if ranks is None or ranks.size == 1:
         return
@@ -71,3 +74,4 @@ def expect_divisible(plan: Plan) -> None:
             f"expected a learner that {ranks.size} processes can train together, such as dpsgd, or features of a "
             f"network, got {plan.learner}; start one process without torchrun"
         )
+    ranks.expect_device(device)
