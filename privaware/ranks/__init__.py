@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, follows, joined, led, on_all_ranks
+from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, joined, led, on_all_ranks, reports
 
 __all__ = [
     "SHARES",
@@ -26,10 +26,10 @@ __all__ = [
     "RanksEnded",
     "current",
     "expect_led",
-    "follows",
     "joined",
     "led",
     "on_all_ranks",
+    "reports",
     "shares",
 ]
 

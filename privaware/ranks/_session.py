@@ -23,7 +23,7 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
+__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
 
 T = TypeVar("T")
 
@@ -50,6 +50,10 @@ class RanksEnded(PrivawareError):
     """A process ended, or did not answer in time, before the ranks had finished their work."""
 
     code = 130
+
+
+class RankLost(RanksEnded):
+    """A process was lost, so this process ends too."""
 
 
 @dataclass(eq=False)
@@ -379,14 +383,14 @@ class Ranks:
     def _connected(
         self, sentence: str = "expected {size} processes to the end, but one of them ended"
     ) -> Iterator[None]:
-        """Turn a `RuntimeError` in the block into `RanksEnded` with `sentence`, in which {size} stands for `size`.
+        """Turn a `RuntimeError` in the block into `RankLost` with `sentence`, in which {size} stands for `size`.
 
         Such an error means a lost connection, or a rank that does not answer in time.
         """
         try:
             yield
         except RuntimeError as problem:  # torch has no narrower class for a closed connection of gloo
-            raise RanksEnded(_lost(sentence.format(size=self.size))) from problem
+            raise RankLost(_lost(sentence.format(size=self.size))) from problem
 
 
 _open: list[Ranks] = []
@@ -396,15 +400,23 @@ _leading: list[Ranks] = []
 """The ranks that this process leads at present; at most one entry."""
 
 
+def _started() -> Ranks | None:
+    """Return the ranks that `torchrun` started; None without `torchrun`."""
+    return _open[0] if _open else Ranks.of_environment()
+
+
 def current() -> Ranks | None:
     """Return the ranks that this process leads at present, or None if it computes alone."""
     return _leading[0] if _leading else None
 
 
-def follows() -> bool:
-    """Return whether `torchrun` started this process as a rank that follows, which reports nothing."""
-    ranks = _open[0] if _open else Ranks.of_environment()
-    return ranks is not None and not ranks.leads
+def reports(problem: BaseException | None = None) -> bool:
+    """Return whether this process tells the user about `problem`: rank 0 does, as does a process without `torchrun`.
+
+    Rank 1 does, too, if a process was lost, because that may have been rank 0.
+    """
+    ranks = _started()
+    return ranks is None or ranks.rank <= isinstance(problem, RankLost)
 
 
 def expect_led() -> None:
@@ -412,7 +424,7 @@ def expect_led() -> None:
 
     Whatever charges a ledger calls this function first, because each process would charge on its own.
     """
-    ranks = _open[0] if _open else Ranks.of_environment()
+    ranks = _started()
     if ranks is not None and ranks.size > 1 and not _leading:
         raise Refused(
             f"expected one charge for all {ranks.size} processes of torchrun, but each of them would charge; use "
@@ -425,7 +437,7 @@ def joined() -> Ranks | None:
 
     Raise what `Ranks.open` raises.
     """
-    ranks = None if _leading else _open[0] if _open else Ranks.of_environment()
+    ranks = None if _leading else _started()
     if ranks is not None:
         ranks.open()
         _open[:] = [ranks]
@@ -451,16 +463,18 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     object
         The result of rank 0.
     """
-    ranks = joined()
-    if ranks is None:
+    if _leading or _started() is None:
         return call()
-    if ranks.size > 1:
-        ranks.expect_equal(facts())
-    if not ranks.leads:
-        followed: T = ranks.follow()
-        return followed
-    with led(ranks), ended_by_torchrun():
-        result = call()
+    with ended_by_torchrun():
+        ranks = joined()
+        assert ranks is not None
+        if ranks.size > 1:
+            ranks.expect_equal(facts())
+        if not ranks.leads:
+            followed: T = ranks.follow()
+            return followed
+        with led(ranks):
+            result = call()
     ranks.end("ended", result)
     return result
 
@@ -480,7 +494,7 @@ def led(ranks: Ranks) -> Iterator[None]:
 
 @contextmanager
 def ended_by_torchrun() -> Iterator[None]:
-    """Raise `RanksEnded` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
+    """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
     A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. Outside the main thread
     nothing is done.
@@ -491,7 +505,7 @@ def ended_by_torchrun() -> Iterator[None]:
     sentence = _lost("torchrun ended this process, because another one had ended")
 
     def end(*_: Any) -> None:
-        raise RanksEnded(sentence)
+        raise RankLost(sentence)
 
     signals, writes = os.pipe()
     os.set_blocking(writes, False)

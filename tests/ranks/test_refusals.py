@@ -16,7 +16,7 @@ import privaware
 from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
-from privaware.ranks import Ranks, RanksEnded, _session, current, joined
+from privaware.ranks import Ranks, RanksEnded, _session, current, joined, reports
 from privaware.schema import Column, Schema
 from privaware.workflow._torch_rows import rows_of_all
 from privaware.workflow.run import options
@@ -176,6 +176,14 @@ with _session.ended_by_torchrun():
     _, problem = process.communicate(timeout=60)
     assert process.returncode == 130
     assert problem.startswith("privaware: torchrun ended this process, because another one had ended; a charge stays")
+
+
+def test_rank_1_reports_too_if_a_process_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, failed = _session.RankLost("expected 4 processes"), RanksEnded("expected a file")
+    for rank, told in enumerate([(True, True), (True, False), (False, False)]):
+        for name, value in processes.environment(rank, 4, 0).items():
+            monkeypatch.setenv(name, value)
+        assert (reports(lost), reports(failed)) == told
 
 
 def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
