@@ -39,6 +39,15 @@ IDLE_TIMEOUT = timedelta(days=365)
 GRACE = timedelta(seconds=10)
 """Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
 
+REPORT_TIMEOUT = timedelta(seconds=5)
+"""Longest time for which rank 1 waits to see whether rank 0 reports a problem."""
+
+REPORTED = "privaware/reported"
+"""The key that rank 0 sets in the store when it ends the other ranks."""
+
+LEFT = "expected ranks that follow, but a problem of rank 0 ended them in an earlier training"
+"""What rank 0 says about a training after one that raised."""
+
 CHUNK = 2**27
 """Largest number of bytes of rows that are sent at once."""
 
@@ -62,8 +71,8 @@ class Ranks:
 
     `local` is the number of this process on its machine, from 0. `place` is the address at which ranks meet, as
     `torch.distributed` takes it. Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody.
-    `_groups` has torch's groups of processes by name, once connected. `_busy` is True while the block of a job runs,
-    and after it has raised.
+    `_groups` has torch's groups of processes by name, and `_store` the store where they met, once connected. `_busy` is
+    True while the block of a job runs, and after it has raised.
     """
 
     rank: int
@@ -71,6 +80,7 @@ class Ranks:
     local: int = 0
     place: str = "env://"
     _groups: dict[str, Any] = field(default_factory=dict, repr=False)
+    _store: Any = field(default=None, repr=False)
     _busy: bool = field(default=False, repr=False)
 
     @classmethod
@@ -114,15 +124,19 @@ class Ranks:
         Raise `RanksEnded` if they do not all start within `START_TIMEOUT`, and `WrongInput` if they run different
         versions of this package or of torch.
         """
+        if self._busy:
+            raise RanksEnded(LEFT)
         if self.size == 1 or self._groups:
             return
         import torch
         import torch.distributed as dist
+        from torch.distributed.rendezvous import rendezvous
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
+                self._store, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
                 dist.init_process_group(
-                    "gloo", init_method=self.place, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
+                    "gloo", store=self._store, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
                 )
                 atexit.register(self.close)
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
@@ -176,7 +190,7 @@ class Ranks:
         block together (`agreed`).
         """
         if self._busy:
-            raise RanksEnded("expected ranks that follow, but a problem of rank 0 ended them in an earlier training")
+            raise RanksEnded(LEFT)
         self.shared(("job", (function, arguments)))
         self._busy = True
         yield
@@ -186,11 +200,23 @@ class Ranks:
         """End the other ranks, which wait for jobs in `follow`; only rank 0 calls this.
 
         If `kind` is "ended", `follow` returns `content` on them. If `kind` is "failed", `follow` raises
-        `RanksEnded(content)`. Nothing is sent if the block of a job has raised: ranks inside the job end when the
-        connection is lost.
+        `RanksEnded(content)`. If the block of a job has raised, rank 0 disconnects, which ends ranks inside the job.
         """
-        if not self._busy:
+        if self._store is not None:
+            self._store.set(REPORTED, kind)
+        if self._busy:
+            self.close()
+        else:
             self.shared((kind, content))
+
+    @property
+    def reported(self) -> bool:
+        """Whether rank 0 ends the ranks within `REPORT_TIMEOUT`, and so reports why; False if rank 0 was lost."""
+        try:
+            self._store.wait([REPORTED], REPORT_TIMEOUT)
+        except (AttributeError, RuntimeError):  # never connected, or the store was lost with rank 0
+            return False
+        return True
 
     # Exchanging values.
 
@@ -413,10 +439,12 @@ def current() -> Ranks | None:
 def reports(problem: BaseException | None = None) -> bool:
     """Return whether this process tells the user about `problem`: rank 0 does, as does a process without `torchrun`.
 
-    Rank 1 does, too, if a process was lost, because that may have been rank 0.
+    Rank 1 does if a process was lost and that was rank 0.
     """
     ranks = _started()
-    return ranks is None or ranks.rank <= isinstance(problem, RankLost)
+    if ranks is None or ranks.leads:
+        return True
+    return ranks.rank == 1 and isinstance(problem, RankLost) and not ranks.reported
 
 
 def expect_led() -> None:

@@ -178,12 +178,15 @@ with _session.ended_by_torchrun():
     assert problem.startswith("privaware: torchrun ended this process, because another one had ended; a charge stays")
 
 
-def test_rank_1_reports_too_if_a_process_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost, failed = _session.RankLost("expected 4 processes"), RanksEnded("expected a file")
-    for rank, told in enumerate([(True, True), (True, False), (False, False)]):
+@pytest.mark.parametrize("known", [True, False])
+def test_rank_1_reports_only_that_rank_0_was_lost(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranks, "reported", known)
+    told = {}
+    for rank in range(3):
         for name, value in processes.environment(rank, 4, 0).items():
             monkeypatch.setenv(name, value)
-        assert (reports(lost), reports(failed)) == told
+        told[rank] = [reports(_session.RankLost("expected 4 processes")), reports(RanksEnded("expected a file"))]
+    assert told == {0: [True, True], 1: [not known, False], 2: [False, False]}
 
 
 def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
@@ -222,3 +225,30 @@ def test_a_rank_without_a_gpu_is_refused_before_a_charge(tmp_path: Path, monkeyp
 
     threads.led(2, call)
     assert not ledger.exists()
+
+
+@pytest.mark.slow
+def test_a_training_that_raised_ends_the_other_ranks_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        """
+import contextlib, os, time
+import torch
+import privaware
+def fail(*_):
+    raise ValueError
+x, y = torch.zeros(8, 2), torch.arange(8) % 2
+settings = {"epsilon": 1.0, "steps": 9, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 1.0, "progress": fail}
+if os.environ["RANK"] == "0":
+    with contextlib.suppress(ValueError):
+        privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
+    time.sleep(60)
+privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
+"""
+    )
+    ranks = processes.started([str(script)], 2, tmp_path)
+    _, problem = ranks[1].communicate(timeout=50)
+    assert ranks[0].poll() is None
+    assert "expected 2 processes to the end, but one of them ended" in problem
+    _, problem = ranks[0].communicate(timeout=100)
+    assert "RanksEnded: expected ranks that follow" in problem
