@@ -23,7 +23,7 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
+__all__ = ["RankLost", "Ranks", "RanksEnded", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
 
 T = TypeVar("T")
 
@@ -63,6 +63,10 @@ class RanksEnded(PrivawareError):
 
 class RankLost(RanksEnded):
     """A process was lost, so this process ends too."""
+
+
+class Told(BaseException):
+    """`torchrun` asks this process to end. No `except Exception` of a library stops it."""
 
 
 @dataclass(eq=False)
@@ -524,8 +528,8 @@ def led(ranks: Ranks) -> Iterator[None]:
 def ended_by_torchrun() -> Iterator[None]:
     """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
-    A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. Outside the main thread
-    nothing is done.
+    A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. After `RankLost` SIGTERM
+    is ignored, so that the process can say why it ends. Outside the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -533,7 +537,7 @@ def ended_by_torchrun() -> Iterator[None]:
     sentence = _lost("torchrun ended this process, because another one had ended")
 
     def end(*_: Any) -> None:
-        raise RankLost(sentence)
+        raise Told(sentence)
 
     signals, writes = os.pipe()
     os.set_blocking(writes, False)
@@ -542,6 +546,9 @@ def ended_by_torchrun() -> Iterator[None]:
     before, before_writes = signal.signal(signal.SIGTERM, end), signal.set_wakeup_fd(writes)
     try:
         yield
+    except (Told, RankLost) as problem:
+        before = signal.SIG_IGN
+        raise RankLost(str(problem)) from problem
     finally:
         left.set()
         signal.set_wakeup_fd(before_writes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import privaware
 from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
-from privaware.ranks import Ranks, RanksEnded, _session, current, joined, reports
+from privaware.ranks import RankLost, Ranks, RanksEnded, _session, current, joined, reports
 from privaware.schema import Column, Schema
 from privaware.workflow._torch_rows import rows_of_all
 from privaware.workflow.run import options
@@ -185,13 +186,32 @@ def test_rank_1_reports_only_that_rank_0_was_lost(known: bool, monkeypatch: pyte
     for rank in range(3):
         for name, value in processes.environment(rank, 4, 0).items():
             monkeypatch.setenv(name, value)
-        told[rank] = [reports(_session.RankLost("expected 4 processes")), reports(RanksEnded("expected a file"))]
+        told[rank] = [reports(RankLost("expected 4 processes")), reports(RanksEnded("expected a file"))]
     assert told == {0: [True, True], 1: [not known, False], 2: [False, False]}
 
 
+@pytest.fixture
+def _unsigned() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_unsigned")
 def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
-    with pytest.raises(RanksEnded, match="another one had ended"), _session.ended_by_torchrun():
+    with (
+        pytest.raises(RankLost, match="another one had ended"),
+        _session.ended_by_torchrun(),
+        contextlib.suppress(Exception),  # as an import of a library does
+    ):
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("_unsigned")
+def test_a_lost_process_is_reported_before_torchrun_ends_all() -> None:
+    with pytest.raises(RankLost), _session.ended_by_torchrun():
+        raise RankLost("expected 2 processes")
+    signal.raise_signal(signal.SIGTERM)  # ignored, while the sentence is written
 
 
 @pytest.mark.slow
