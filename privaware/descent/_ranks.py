@@ -73,8 +73,7 @@ class TrainingJob:
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any = None) -> list[nn.Module]:
         """Train with all ranks that this process leads, and return the trained modules of the members.
 
-        Every rank calls `trainer.train_together`, with `callbacks` on this rank only. Train alone if this process leads
-        no ranks, or if a member has noise multiplier 0.
+        Every rank calls `trainer.train_together`, with `callbacks` on this rank only. Train alone where `sent` says so.
         """
         with self.sent(_follow, trainer, rng) as (own, ranks):
             return trainer.train_together(own, rng, ranks, callbacks)
@@ -85,10 +84,11 @@ class TrainingJob:
 
         Every other rank calls `follow(ranks, what, job, streams)`. `what` is passed on unchanged, and `streams` is the
         state of `rng` without the stream of noise. Every rank gets a part of the examples. Yield this job and None if
-        this process leads no ranks, or if a member has noise multiplier 0: sums without noise are not on a lattice.
+        this process leads no ranks, if a member has noise multiplier 0 (sums without noise are not on a lattice), or if
+        `rng` is of a subclass, such as the recorder of an audit, whose samples other ranks could not draw.
         """
         ranks = current()
-        if ranks is None or not all(member.noise > 0 for member in self.members):
+        if ranks is None or type(rng) is not Rng or not all(member.noise > 0 for member in self.members):
             yield self, None
             return
         whole = examples_of(self.inputs, self.targets)

@@ -18,18 +18,29 @@ from __future__ import annotations
 
 import math
 
-from privaware.ranks._session import Ranks, RanksEnded, current, expect_led, follows, joined, led, on_all_ranks
+from privaware.ranks._session import (
+    RankLost,
+    Ranks,
+    RanksEnded,
+    current,
+    expect_led,
+    joined,
+    led,
+    on_all_ranks,
+    reports,
+)
 
 __all__ = [
     "SHARES",
+    "RankLost",
     "Ranks",
     "RanksEnded",
     "current",
     "expect_led",
-    "follows",
     "joined",
     "led",
     "on_all_ranks",
+    "reports",
     "shares",
 ]
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,7 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Ranks", "RanksEnded", "current", "expect_led", "follows", "joined", "led", "on_all_ranks"]
+__all__ = ["RankLost", "Ranks", "RanksEnded", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
 
 T = TypeVar("T")
 
@@ -39,6 +39,15 @@ IDLE_TIMEOUT = timedelta(days=365)
 GRACE = timedelta(seconds=10)
 """Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
 
+REPORT_TIMEOUT = timedelta(seconds=5)
+"""Longest time for which rank 1 waits to see whether rank 0 reports a problem."""
+
+REPORTED = "privaware/reported"
+"""The key that rank 0 sets in the store when it ends the other ranks."""
+
+LEFT = "expected ranks that follow, but a problem of rank 0 ended them in an earlier training"
+"""What rank 0 says about a training after one that raised."""
+
 CHUNK = 2**27
 """Largest number of bytes of rows that are sent at once."""
 
@@ -52,14 +61,22 @@ class RanksEnded(PrivawareError):
     code = 130
 
 
+class RankLost(RanksEnded):
+    """A process was lost, so this process ends too."""
+
+
+class Told(BaseException):
+    """`torchrun` asks this process to end. No `except Exception` of a library stops it."""
+
+
 @dataclass(eq=False)
 class Ranks:
     """The processes of one run, as seen by the process with number `rank` of `size`.
 
     `local` is the number of this process on its machine, from 0. `place` is the address at which ranks meet, as
     `torch.distributed` takes it. Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody.
-    `_groups` has torch's groups of processes by name, once connected. `_busy` is True while the block of a job runs,
-    and after it has raised.
+    `_groups` has torch's groups of processes by name, and `_store` the store where they met, once connected. `_busy` is
+    True while the block of a job runs, and after it has raised.
     """
 
     rank: int
@@ -67,6 +84,7 @@ class Ranks:
     local: int = 0
     place: str = "env://"
     _groups: dict[str, Any] = field(default_factory=dict, repr=False)
+    _store: Any = field(default=None, repr=False)
     _busy: bool = field(default=False, repr=False)
 
     @classmethod
@@ -110,15 +128,19 @@ class Ranks:
         Raise `RanksEnded` if they do not all start within `START_TIMEOUT`, and `WrongInput` if they run different
         versions of this package or of torch.
         """
+        if self._busy:
+            raise RanksEnded(LEFT)
         if self.size == 1 or self._groups:
             return
         import torch
         import torch.distributed as dist
+        from torch.distributed.rendezvous import rendezvous
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
+                self._store, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
                 dist.init_process_group(
-                    "gloo", init_method=self.place, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
+                    "gloo", store=self._store, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
                 )
                 atexit.register(self.close)
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
@@ -172,7 +194,7 @@ class Ranks:
         block together (`agreed`).
         """
         if self._busy:
-            raise RanksEnded("a problem of rank 0 in an earlier training ended the other ranks; start torchrun again")
+            raise RanksEnded(LEFT)
         self.shared(("job", (function, arguments)))
         self._busy = True
         yield
@@ -182,11 +204,23 @@ class Ranks:
         """End the other ranks, which wait for jobs in `follow`; only rank 0 calls this.
 
         If `kind` is "ended", `follow` returns `content` on them. If `kind` is "failed", `follow` raises
-        `RanksEnded(content)`. Nothing is sent if the block of a job has raised: ranks inside the job end when the
-        connection is lost.
+        `RanksEnded(content)`. If the block of a job has raised, rank 0 disconnects, which ends ranks inside the job.
         """
-        if not self._busy:
+        if self._store is not None:
+            self._store.set(REPORTED, kind)
+        if self._busy:
+            self.close()
+        else:
             self.shared((kind, content))
+
+    @property
+    def reported(self) -> bool:
+        """Whether rank 0 ends the ranks within `REPORT_TIMEOUT`, and so reports why; False if rank 0 was lost."""
+        try:
+            self._store.wait([REPORTED], REPORT_TIMEOUT)
+        except (AttributeError, RuntimeError):  # never connected, or the store was lost with rank 0
+            return False
+        return True
 
     # Exchanging values.
 
@@ -239,6 +273,12 @@ class Ranks:
             if sentence is not None:
                 self._busy = False
                 raise WrongInput(f"rank {rank}: {sentence}")
+
+    def expect_device(self, device: str) -> None:
+        """Raise `WrongInput` if `device` is a GPU, but another rank has none; only rank 0 calls this, outside a job."""
+        if device.startswith("cuda"):
+            with self.job(_follow_device, device), self.agreed():
+                pass
 
     def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
         """Send to each other rank r the rows `bounds[r]` to `bounds[r + 1] - 1` of each of `tensors`.
@@ -373,14 +413,14 @@ class Ranks:
     def _connected(
         self, sentence: str = "expected {size} processes to the end, but one of them ended"
     ) -> Iterator[None]:
-        """Turn a `RuntimeError` in the block into `RanksEnded` with `sentence`, in which {size} stands for `size`.
+        """Turn a `RuntimeError` in the block into `RankLost` with `sentence`, in which {size} stands for `size`.
 
         Such an error means a lost connection, or a rank that does not answer in time.
         """
         try:
             yield
         except RuntimeError as problem:  # torch has no narrower class for a closed connection of gloo
-            raise RanksEnded(_lost(sentence.format(size=self.size))) from problem
+            raise RankLost(_lost(sentence.format(size=self.size))) from problem
 
 
 _open: list[Ranks] = []
@@ -390,15 +430,25 @@ _leading: list[Ranks] = []
 """The ranks that this process leads at present; at most one entry."""
 
 
+def _started() -> Ranks | None:
+    """Return the ranks that `torchrun` started; None without `torchrun`."""
+    return _open[0] if _open else Ranks.of_environment()
+
+
 def current() -> Ranks | None:
     """Return the ranks that this process leads at present, or None if it computes alone."""
     return _leading[0] if _leading else None
 
 
-def follows() -> bool:
-    """Return whether `torchrun` started this process as a rank that follows, which reports nothing."""
-    ranks = _open[0] if _open else Ranks.of_environment()
-    return ranks is not None and not ranks.leads
+def reports(problem: BaseException | None = None) -> bool:
+    """Return whether this process tells the user about `problem`: rank 0 does, as does a process without `torchrun`.
+
+    Rank 1 does if a process was lost and that was rank 0.
+    """
+    ranks = _started()
+    if ranks is None or ranks.leads:
+        return True
+    return ranks.rank == 1 and isinstance(problem, RankLost) and not ranks.reported
 
 
 def expect_led() -> None:
@@ -406,7 +456,7 @@ def expect_led() -> None:
 
     Whatever charges a ledger calls this function first, because each process would charge on its own.
     """
-    ranks = _open[0] if _open else Ranks.of_environment()
+    ranks = _started()
     if ranks is not None and ranks.size > 1 and not _leading:
         raise Refused(
             f"expected one charge for all {ranks.size} processes of torchrun, but each of them would charge; use "
@@ -419,7 +469,7 @@ def joined() -> Ranks | None:
 
     Raise what `Ranks.open` raises.
     """
-    ranks = None if _leading else _open[0] if _open else Ranks.of_environment()
+    ranks = None if _leading else _started()
     if ranks is not None:
         ranks.open()
         _open[:] = [ranks]
@@ -445,16 +495,18 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     object
         The result of rank 0.
     """
-    ranks = joined()
-    if ranks is None:
+    if _leading or _started() is None:
         return call()
-    if ranks.size > 1:
-        ranks.expect_equal(facts())
-    if not ranks.leads:
-        followed: T = ranks.follow()
-        return followed
-    with led(ranks), ended_by_torchrun():
-        result = call()
+    with ended_by_torchrun():
+        ranks = joined()
+        assert ranks is not None
+        if ranks.size > 1:
+            ranks.expect_equal(facts())
+        if not ranks.leads:
+            followed: T = ranks.follow()
+            return followed
+        with led(ranks):
+            result = call()
     ranks.end("ended", result)
     return result
 
@@ -474,10 +526,10 @@ def led(ranks: Ranks) -> Iterator[None]:
 
 @contextmanager
 def ended_by_torchrun() -> Iterator[None]:
-    """Raise `RanksEnded` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
+    """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
-    A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. Outside the main thread
-    nothing is done.
+    A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. After `RankLost` SIGTERM
+    is ignored, so that the process can say why it ends. Outside the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -485,7 +537,7 @@ def ended_by_torchrun() -> Iterator[None]:
     sentence = _lost("torchrun ended this process, because another one had ended")
 
     def end(*_: Any) -> None:
-        raise RanksEnded(sentence)
+        raise Told(sentence)
 
     signals, writes = os.pipe()
     os.set_blocking(writes, False)
@@ -494,6 +546,9 @@ def ended_by_torchrun() -> Iterator[None]:
     before, before_writes = signal.signal(signal.SIGTERM, end), signal.set_wakeup_fd(writes)
     try:
         yield
+    except (Told, RankLost) as problem:
+        before = signal.SIG_IGN
+        raise RankLost(str(problem)) from problem
     finally:
         left.set()
         signal.set_wakeup_fd(before_writes)
@@ -511,6 +566,12 @@ def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None
             if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
                 print(f"privaware: {sentence}", file=sys.stderr, flush=True)
                 os._exit(RanksEnded.code)
+
+
+def _follow_device(ranks: Ranks, device: str) -> None:
+    """Let every rank leave if this one cannot compute on `device`; rank 0 reports it."""
+    with suppress(WrongInput), ranks.agreed():
+        ranks.device(device)
 
 
 def _lost(sentence: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,10 @@ def rows_of_all(ranks: Ranks, inputs: Any, targets: Any, *, own_rows: bool) -> t
         advice = "give all rows in every process, or a part of them in each with own_rows=True"
         ranks.expect_equal({"training rows": digests}, advice)
         return inputs, targets
+    with ranks.agreed():
+        lengths = [len(item) for item in examples]
+        if len(set(lengths)) > 1:
+            raise WrongInput(f"expected one target for each example, got inputs and targets of lengths {lengths}")
     parts = ranks.collected(examples)
     if problem := ranks.shared(_overlap(parts) if ranks.leads else None):
         raise WrongInput(problem)
@@ -141,8 +146,12 @@ def _overlap(parts: Sequence[Sequence[Tensor]]) -> str:
 
 
 def _row_hashes(examples: Sequence[Tensor]) -> list[bytes]:
-    arrays = [item.numpy() for item in examples]
+    import torch
+
+    count = len(examples[0])
+    parts = [item.detach().cpu().reshape(count, math.prod(item.shape[1:])) for item in examples]
+    arrays = [part.contiguous().view(torch.uint8).numpy() for part in parts]
     return [
         hashlib.blake2b(b"".join(array[at].tobytes() for array in arrays), digest_size=16).digest()
-        for at in range(len(arrays[0]))
+        for at in range(count)
     ]

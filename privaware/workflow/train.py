@@ -24,6 +24,7 @@ from privaware.descent import (
     sgd,
     torch_optimizer,
 )
+from privaware.descent._code_facts import code_facts
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
@@ -156,6 +157,8 @@ def train(
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         descent.check(module, inputs, targets, device=device)  # raises before anything is charged
+        if ranks is not None:
+            ranks.expect_device(device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
         run = None if saved is None else f"train {Path(saved.path).resolve()}"
@@ -196,7 +199,9 @@ def train(
         return trained
 
     public = (epsilon, delta, steps, sampling_rate, clipping_norm, lr, rows, seed, device)
-    return on_all_ranks(charged_training, lambda: {"settings": repr(public), "module": str(module)})
+    return on_all_ranks(
+        charged_training, lambda: {"settings": repr((public, code_facts((loss, more)))), "module": str(module)}
+    )
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:

@@ -31,10 +31,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def started(arguments: list[str], size: int) -> list[subprocess.Popen[str]]:
-    """The processes `python ARGUMENTS`, one for each rank; their output is captured."""
+def started(arguments: list[str], size: int, folder: Path = ROOT) -> list[subprocess.Popen[str]]:
+    """The processes `python ARGUMENTS` in `folder`, one for each rank; their output is captured."""
     port = free_port()
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": folder}
     return [
         subprocess.Popen([sys.executable, *arguments], env=environment(rank, size, port), **pipes)
         for rank in range(size)

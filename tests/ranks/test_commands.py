@@ -47,13 +47,14 @@ def test_two_processes_fit_the_model_of_one(whole: bytes, tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["two", "two.ledger"]
 
 
-def test_a_killed_rank_ends_all_and_the_run_resumes(whole: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_a_killed_rank_ends_all_and_the_run_resumes(killed: int, whole: bytes, tmp_path: Path) -> None:
     ranks = processes.started(["-m", "privaware", *words(tmp_path, "two")], 2)
     _wait_for(tmp_path, "training.safetensors", ranks)
-    ranks[1].send_signal(signal.SIGKILL)
-    _, problem = ranks[0].communicate(timeout=60)
-    ranks[1].communicate(timeout=60)
-    assert ranks[0].returncode == 130, problem
+    ranks[killed].send_signal(signal.SIGKILL)
+    _, problem = ranks[1 - killed].communicate(timeout=60)
+    ranks[killed].communicate(timeout=60)
+    assert ranks[1 - killed].returncode == 130, problem
     assert problem.splitlines()[-1] == (
         "privaware: expected 2 processes to the end, but one of them ended; a charge stays in the ledger, and the same "
         "command resumes the run"

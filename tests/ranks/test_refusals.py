@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ import privaware
 from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
-from privaware.ranks import Ranks, RanksEnded, _session, current, joined
+from privaware.ranks import RankLost, Ranks, RanksEnded, _session, current, joined, reports
+from privaware.schema import Column, Schema
 from privaware.workflow._torch_rows import rows_of_all
+from privaware.workflow.run import options
+from privaware.workflow.run.on_ranks import _facts
 from tests.ranks import processes, threads
 
 
@@ -60,6 +65,36 @@ def test_parts_of_ranks_are_joined_in_their_order() -> None:
     joint: Any = results[0]
     assert torch.equal(joint[0], x)
     assert torch.equal(joint[1], y)
+
+
+def test_ranks_with_another_schema_or_settings_are_refused() -> None:
+    schema = Schema(columns=(Column(name="age", low=0, high=90),), classes=("no", "yes"), rows=9)
+    asked: dict[str, Any] = {"schema": schema, "settings": {"steps": 3}}
+    for other in ({"schema": replace(schema, rows=8)}, {"settings": {"steps": 4}}):
+        options = (asked, asked | other)
+        refused = threads.together(
+            2, lambda ranks, options=options: ranks.expect_equal(_facts("a.csv", **options[ranks.rank]))
+        )
+        assert all("the same options in all 2 processes" in str(problem) for problem in refused)
+    assert threads.together(2, lambda ranks: ranks.expect_equal(_facts("a.csv", **asked))) == [None, None]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_parts_may_need_gradients_and_have_any_type(size: int) -> None:
+    x, y = rows(4 * size)
+    x = x.bfloat16().requires_grad_()
+    cut = lambda at: slice(4 * at, 4 * at + 4)  # noqa: E731
+    results = threads.together(
+        size, lambda ranks: rows_of_all(ranks, x[cut(ranks.rank)], y[cut(ranks.rank)], own_rows=True)
+    )
+    joint: Any = results[0]
+    assert torch.equal(joint[0], x)
+
+
+def test_a_part_without_all_its_targets_is_refused_everywhere() -> None:
+    x, y = rows(9)
+    refused = threads.together(2, lambda ranks: rows_of_all(ranks, x, y[ranks.rank :], own_rows=True))
+    assert all("one target for each example" in str(problem) for problem in refused)
 
 
 @pytest.mark.parametrize("common", [1, 5])
@@ -144,6 +179,96 @@ with _session.ended_by_torchrun():
     assert problem.startswith("privaware: torchrun ended this process, because another one had ended; a charge stays")
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_rank_1_reports_only_that_rank_0_was_lost(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranks, "reported", known)
+    told = {}
+    for rank in range(3):
+        for name, value in processes.environment(rank, 4, 0).items():
+            monkeypatch.setenv(name, value)
+        told[rank] = [reports(RankLost("expected 4 processes")), reports(RanksEnded("expected a file"))]
+    assert told == {0: [True, True], 1: [not known, False], 2: [False, False]}
+
+
+@pytest.fixture
+def _unsigned() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_unsigned")
 def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
-    with pytest.raises(RanksEnded, match="another one had ended"), _session.ended_by_torchrun():
+    with (
+        pytest.raises(RankLost, match="another one had ended"),
+        _session.ended_by_torchrun(),
+        contextlib.suppress(Exception),  # as an import of a library does
+    ):
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("_unsigned")
+def test_a_lost_process_is_reported_before_torchrun_ends_all() -> None:
+    with pytest.raises(RankLost), _session.ended_by_torchrun():
+        raise RankLost("expected 2 processes")
+    signal.raise_signal(signal.SIGTERM)  # ignored, while the sentence is written
+
+
+@pytest.mark.slow
+def test_train_refuses_other_settings_of_a_rank(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        """
+import os
+import torch
+import privaware
+from privaware.descent import flat
+x, y = torch.zeros(8, 2), torch.arange(8) % 2
+clip = flat(1.0 + int(os.environ["RANK"]))
+settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 1.0, "clip": clip}
+privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
+"""
+    )
+    shown = [rank.communicate(timeout=300)[1] for rank in processes.started([str(script)], 2, tmp_path)]
+    assert all("the same settings in all 2 processes" in problem for problem in shown)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_rank_without_a_gpu_is_refused_before_a_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(options, "expect_device", lambda device: None)  # rank 0 has a GPU
+    ledger = tmp_path / "rows.ledger"
+
+    def call() -> None:
+        with pytest.raises(WrongInput, match="rank 1: expected a GPU for rank 1, got none"):
+            privaware.fit("wisconsin", epsilon=1.0, learner="dpsgd", device="cuda", ledger=ledger)
+
+    threads.led(2, call)
+    assert not ledger.exists()
+
+
+@pytest.mark.slow
+def test_a_training_that_raised_ends_the_other_ranks_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        """
+import contextlib, os, time
+import torch
+import privaware
+def fail(*_):
+    raise ValueError
+x, y = torch.zeros(8, 2), torch.arange(8) % 2
+settings = {"epsilon": 1.0, "steps": 9, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 1.0, "progress": fail}
+if os.environ["RANK"] == "0":
+    with contextlib.suppress(ValueError):
+        privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
+    time.sleep(60)
+privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
+"""
+    )
+    ranks = processes.started([str(script)], 2, tmp_path)
+    _, problem = ranks[1].communicate(timeout=50)
+    assert ranks[0].poll() is None
+    assert "expected 2 processes to the end, but one of them ended" in problem
+    _, problem = ranks[0].communicate(timeout=100)
+    assert "RanksEnded: expected ranks that follow" in problem

@@ -16,7 +16,8 @@ from privaware.descent._exact_sum import LARGEST_TOTAL, expect_exact_total, latt
 from privaware.descent._row_parts import RowParts
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
-from tests.descent.small_training import RecordingRng
+from privaware.testing._rows import Edit
+from privaware.testing._tape import Recorder
 from tests.ranks import processes, threads
 from tests.ranks.trainings import ON_GPU, ROWS, TRAININGS, examples, net, one, recipe, weights
 
@@ -90,19 +91,34 @@ def test_more_ranks_than_microbatches_train_the_same(monkeypatch: pytest.MonkeyP
     )
 
 
-def releases(size: int) -> list[tuple[Tensor, Any, Any]]:
+def releases(size: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Tensor, Any, Any]]:
     """The exact sums that rank 0 adds noise to, with noise and sensitivity."""
-    rng = RecordingRng(3)
+    calls: list[tuple[Tensor, Any, Any]] = []
 
-    def call() -> None:
+    def gaussian(self: Rng, exact: Tensor, *, noise: Any, sensitivity: Any) -> Any:
+        calls.append((exact.clone(), noise, sensitivity))
+        return drawn(self, exact, noise=noise, sensitivity=sensitivity)
+
+    with monkeypatch.context() as patched:
+        drawn = Rng.gaussian
+        patched.setattr(Rng, "gaussian", gaussian)
+        threads.led(size, one)
+    return calls
+
+
+def test_a_recorder_of_an_audit_trains_in_rank_0_alone() -> None:
+    """It draws other samples than a plain `Rng` of the same seed."""
+
+    def calls() -> list[Any]:
+        rng = Recorder(3, edit=Edit(kind="removed", at=2, rows=ROWS))
         recipe().run(net(), *examples(), noise=0.7, rows=ROWS, rng=rng)
+        return [np.asarray(call.returned).tobytes() for call in rng.calls if call.kind == "gaussian"]
 
-    threads.led(size, call)
-    return rng.calls
+    assert threads.led(3, calls) == calls()
 
 
-def test_rank_0_adds_noise_once_to_the_sum_of_all_ranks() -> None:
-    alone, together = releases(1), releases(3)
+def test_rank_0_adds_noise_once_to_the_sum_of_all_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, together = releases(1, monkeypatch), releases(3, monkeypatch)
     assert len(alone) == len(together) == 4
     for (exact, *facts), (total, *others) in zip(alone, together, strict=True):
         assert torch.equal(exact, total)

@@ -196,7 +196,7 @@ class ChargedRun:
         check of persons finds that values repeat; then only the check is charged. A dry run does not run this check. It
         sets `refusal` instead of raising what the ledger or the output folder would refuse.
         """
-        expect_divisible(plan)
+        expect_divisible(plan, self.options.device)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)

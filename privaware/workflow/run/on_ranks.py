@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,9 +12,13 @@ from privaware.errors import Refused, WrongInput
 from privaware.learners import find_learner
 from privaware.learners._fixed_features import ENTRYWISE
 from privaware.ranks import current, on_all_ranks
+from privaware.schema import Schema
 from privaware.workflow.run.plan import Plan
 
 __all__ = ["expect_divisible", "led_by_rank_0", "trains_on_ranks"]
+
+COMPARED = (str, Path, int, float, Mapping, list, tuple, Schema)
+"""Classes of the options that all ranks must give alike; of all others those of rank 0 are used."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,7 +28,7 @@ def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
     """Return the function `verb`, which rank 0 alone runs if `torchrun` started several processes; all get its result.
 
     The first argument of `verb` is the data. With several processes, each has to name the same file or built-in data
-    set, and to give the same options (texts, paths and numbers are compared); else `WrongInput` is raised.
+    set, and to give the same options (`COMPARED` are compared); else `WrongInput` is raised.
     """
 
     @functools.wraps(verb)
@@ -44,8 +48,11 @@ def _facts(data: Any, **options: Any) -> dict[str, str]:
             f"expected a file or a built-in data set in a script that torchrun started, got {type(data).__name__}; "
             "write the rows to a file, which rank 0 reads"
         )
-    plain = {name: value for name, value in sorted(options.items()) if isinstance(value, (str, Path, int, float))}
-    return {"data": str(data), "options": repr(plain)}
+    from privaware.descent._code_facts import code_facts
+
+    compared = [(name, value) for name, value in sorted(options.items()) if isinstance(value, COMPARED)]
+    facts = [(name, repr(value) if isinstance(value, Path) else code_facts(value)) for name, value in compared]
+    return {"data": str(data), "options": repr(facts)}
 
 
 def trains_on_ranks(learner: str) -> bool:
@@ -53,8 +60,11 @@ def trains_on_ranks(learner: str) -> bool:
     return learner in registry.names("learners") and getattr(find_learner(learner), "on_ranks", False)
 
 
-def expect_divisible(plan: Plan) -> None:
-    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`."""
+def expect_divisible(plan: Plan, device: str) -> None:
+    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`.
+
+    Raise `WrongInput` if `device` is a GPU, but one of them has none.
+    """
     ranks = current()
     if ranks is None or ranks.size == 1:
         return
@@ -64,3 +74,4 @@ def expect_divisible(plan: Plan) -> None:
             f"expected a learner that {ranks.size} processes can train together, such as dpsgd, or features of a "
             f"network, got {plan.learner}; start one process without torchrun"
         )
+    ranks.expect_device(device)

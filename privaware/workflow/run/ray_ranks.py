@@ -28,13 +28,14 @@ def ranks_on_ray(address: str, device: str) -> Iterator[None]:
             f"expected a free {kind} on the Ray cluster, got none; look at `ray status`, or leave --ray out"
         )
     place = f"tcp://{ray.util.get_node_ip_address()}:{_free_port()}"
-    needs = {"num_cpus": 1, "num_gpus": int(kind == "GPU"), "max_retries": 0}
+    needs = {"num_cpus": int(kind == "CPU"), "num_gpus": int(kind == "GPU"), "max_retries": 0}
     task = ray.remote(**needs)(_follow)
     following = [task.remote(Ranks(rank, others + 1, place=place)) for rank in range(1, others + 1)]
     ranks = Ranks(0, others + 1, place=place)
     try:
         ranks.open()
         with led(ranks):
+            ranks.expect_device(device)
             yield
         ranks.end("ended", None)
         ray.wait(following, num_returns=len(following), timeout=60)
