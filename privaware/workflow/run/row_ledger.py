@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -25,8 +24,7 @@ from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
 __all__ = [
-    "RowCharges",
-    "collect_row_charges",
+    "collect_row_ledgers",
     "expect_new_limit",
     "expect_unspent",
     "existing_place",
@@ -46,43 +44,17 @@ NOT_CHECKED = (
 )
 
 
-_COLLECTED: ContextVar[list[RowCharges] | None] = ContextVar("collected", default=None)
-"""The list that gets the charges for the rows of each run, instead of a warning with their total; usually None."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowCharges:
-    """All charges of a run's ledger and of the other ledgers of its rows, with the cost of the run.
-
-    Attributes
-    ----------
-    event
-        The composed charges, and the cost of the run.
-    ledgers
-        The hashes of the first entries of the ledgers that `event` counts.
-    others
-        The words that name the other counted ledgers; empty if there are none.
-    """
-
-    event: Event
-    ledgers: frozenset[str]
-    others: str
-
-    @classmethod
-    def of(cls, same: SameRows, event: Event) -> RowCharges:
-        """Return the charges of the ledgers `same`, with the cost `event`, which is not charged yet."""
-        ledgers = {same.ledger.genesis, *(other.charges.genesis for other in same.counted)}
-        others = same.counted_words() if same.counted else ""
-        return cls(event=same.event(event), ledgers=frozenset(ledgers), others=others)
+_COLLECTED: ContextVar[list[SameRows] | None] = ContextVar("collected", default=None)
+"""The list that gets the ledgers of the rows of each run, instead of a warning with their total; usually None."""
 
 
 @contextmanager
-def collect_row_charges() -> Iterator[list[RowCharges]]:
-    """Yield a list that gets the charges for the rows of each run in this context.
+def collect_row_ledgers() -> Iterator[list[SameRows]]:
+    """Yield a list that gets the ledgers of the rows of each run in this context.
 
     These runs do not warn with the total epsilon of their rows: the caller of this function states it.
     """
-    collected: list[RowCharges] = []
+    collected: list[SameRows] = []
     token = _COLLECTED.set(collected)
     try:
         yield collected
@@ -184,8 +156,8 @@ def register_rows(
     `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
     and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
     warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
-    charged. They go to `say`; without it they are Python warnings. Within `collect_row_charges` the epsilon of all
-    ledgers is not named: its list gets their charges.
+    charged. They go to `say`; without it they are Python warnings. Within `collect_row_ledgers` the epsilon of all
+    ledgers is not named: its list gets the ledgers.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -195,7 +167,7 @@ def register_rows(
     uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
     same, collected = SameRows.of_table(ledger, digest, sketch), _COLLECTED.get()
     if collected is not None:
-        collected.append(RowCharges.of(same, uncharged))
+        collected.append(same)
         sentences = same.sentences_without_total()
     else:
         option = "ledger=FILE" if say is None else "--ledger FILE"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware._rounded import rounded_up
@@ -72,6 +72,14 @@ class SameRows:
             for digest in dict.fromkeys(entry.rows for entry in ledger.entries() if entry.rows is not None):
                 known += _known_of(digest, _read_sketch(digest, sketches.get(digest)))
         return cls(ledger=ledger, others=tuple(_without_copies(ledger, known)))
+
+    def beside(self, others: Iterable[OtherLedger]) -> SameRows:
+        """Return these ledgers and `others`, each once; all except `ledger` are read again."""
+        known = (
+            (other.rows, KnownLedger(path=other.charges.path, genesis=other.charges.genesis))
+            for other in (*self.others, *others)
+        )
+        return replace(self, others=tuple(_without_copies(self.ledger, known)))
 
     @property
     def counted(self) -> list[OtherLedger]:
