@@ -190,7 +190,8 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
         return [
-            f"{quoted(name)} has the same value, or no value, in every row, so it is not informative. Leave it out."
+            f"{quoted(name)} has the same value, or no value, in every row, so it is not informative. To leave it out, "
+            'declare kind = "ignore" (--schema), or "ignore" in a file for --kinds.'
         ]
     return []
 

@@ -84,8 +84,8 @@ class PrivateEstimator(BaseEstimator):
 
         There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
         if `row_ledgers`, the known ledgers of `rows`, have another ledger. Without an overlap the sentence is empty.
-        The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller knows them. With neither a given schema nor a `seed`, warn of
-        numbers without bounds.
+        The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller knows them. With
+        neither a given schema nor a `seed`, warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
             rows,

@@ -174,10 +174,10 @@ def overlap_with_past_fits(
     """Record a fit, and return a sentence if its rows have costs that are not charged to the same ledger.
 
     These are costs of earlier fits, and charges of other known ledgers of the rows (`row_ledgers`) or of the rows of
-    those earlier fits. The ledger of this fit still exists, and has its charge. The sentence is also issued as a warning, unless the fit was `seeded` and so is not for release. It states the total
-    epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an
-    overlap, return an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is
-    its cost.
+    those earlier fits. The ledger of this fit must still exist, with its charge. The sentence is also issued as a
+    warning, unless the fit was `seeded` and so is not for release. It states the total epsilon at `delta`, unless the
+    fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return an empty text.
+    `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))

@@ -133,10 +133,7 @@ def test_constant_column_is_said_and_a_mark_beside_gaps_is_used() -> None:
     frame = visits().assign(always="x", never=None, marked=["True" if at % 3 else "" for at in range(ROWS)])
     sentences = notices(read(frame), by_type(frame))
     for name in ("always", "never"):
-        assert (
-            f"'{name}' has the same value, or no value, in every row, so it is not informative. Leave it out."
-            in sentences
-        )
+        assert any(each.startswith(f"'{name}' has the same value, or no value, in every row") for each in sentences)
     assert not any("marked" in sentence or "different value" in sentence for sentence in sentences)
 
 
