@@ -150,6 +150,17 @@ def test_other_unit_of_the_same_rows_has_no_common_epsilon(people: Path) -> None
         fit(in_memory(people), ledger=people.with_name("labels.ledger"), unit="label", **CALL)
 
 
+def test_ledgers_of_another_unit_share_one_sentence(people: Path) -> None:
+    for name in ("one.ledger", "two.ledger"):
+        with pytest.warns(OverlapWarning):
+            fit(in_memory(people), ledger=people.with_name(name), unit="label", **CALL)
+    with pytest.warns(OverlapWarning) as warned:
+        fit(in_memory(people), ledger=people.with_name("rows.ledger"), **CALL)
+    uncounted = [str(each.message) for each in warned if "no epsilon holds for all of them" in str(each.message)]
+    assert len(uncounted) == 1
+    assert "one.ledger', '" in uncounted[0]
+
+
 def test_dry_run_leaves_no_digest(people: Path) -> None:
     folder = Path(os.environ["PRIVAWARE_LEDGERS"])
     before = sorted(folder.iterdir())
