@@ -94,7 +94,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "limitations": limitations(card),
         "columns": [_column(column) for column in card.schema.columns],
         "considered": _considered(card),
-        "unused": [*unused, *_persons(card)],
+        "unused": [*unused, *_persons(card), *_unnamed(card)],
         "used": sum(column.name not in unused for column in card.schema.columns),
         "origin": origin_sentence(card),
         "whole": card.search.get("workflow") != "standard",
@@ -143,6 +143,12 @@ def _persons(card: ModelCard) -> list[str]:
     return [] if unit in ("row", "label") else [f"{unit} (it identifies the persons)"]
 
 
+def _unnamed(card: ModelCard) -> list[str]:
+    """Return words for the columns that a declared schema does not name; a card does not list them."""
+    declared = card.data.get("origin") == "declared" and card.schema.form == "table"
+    return ["columns that the schema does not name, if there are any"] if declared else []
+
+
 def _assumed(card: ModelCard) -> tuple[str, ...]:
     """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them.
 
@@ -150,7 +156,7 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
     """
     stated = card.guarantee.assumptions
     more = [f"public: {fact}" for fact in card.schema.assumed if not any(fact in line for line in stated)]
-    lines = dict.fromkeys((*stated, *more))
+    lines = dict.fromkeys((*more, *stated))
     if any("number of rows and " in line for line in lines):
         lines.pop("public: the number of rows", None)
     return tuple(lines)

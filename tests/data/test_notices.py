@@ -11,7 +11,7 @@ import pytest
 
 from privaware.data import Raw, draft, notices, person_columns, read, repeated_identifiers, typed, unused_columns
 from privaware.errors import WrongInput
-from privaware.schema import Schema
+from privaware.schema import Column, Schema
 
 ROWS = 200
 
@@ -127,6 +127,13 @@ def test_numbers_with_several_units_are_said() -> None:
     raw = read(frame)
     said = [each for each in notices(raw, typed(raw, target="y")) if "without conversion" in each]
     assert said == ["'weight': numbers with the units kg, lb are read without conversion. Write them all in one unit."]
+
+
+@pytest.mark.parametrize(("values", "count"), [([0, 1], 1), ([0, 1, 2], 0)])
+def test_two_values_of_a_target_that_is_a_number_are_said(values: list[int], count: int) -> None:
+    frame = pd.DataFrame({"age": range(30), "died": (values * 30)[:30]})
+    declared = Schema(columns=(Column(name="age", low=0, high=30),), target="died", rows=30)
+    assert sum("only two different values" in each for each in notices(read(frame), declared)) == count
 
 
 def test_constant_column_is_said_and_a_mark_beside_gaps_is_used() -> None:
