@@ -377,6 +377,10 @@ def _sampled_at(rates: set[float]) -> str:
     return f"Poisson samples: each row is in a step with probability {shown}, independently" if rates else ""
 
 
+ROWS = "the number of rows"
+"""The public fact about the number of rows, as schemas and guarantees state it."""
+
+
 def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     """Return the facts that the guarantee takes as public or trusted.
 
@@ -390,8 +394,11 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     tuple of str
         One phrase for each fact, which begins with "public: " or "trusted: ".
     """
-    public = [f"public: {fact}" for fact in plan.schema.assumed]
-    declared = "the schema, the number of rows" if plan.schema.bounded else "the number of rows"
+    assumed = plan.schema.assumed
+    public = [f"public: {fact}" for fact in assumed if fact != ROWS]
+    declared = (
+        f"the schema, {ROWS}" if plan.schema.bounded else ROWS if assumed else f"what the schema declares, {ROWS}"
+    )
     public.append(f"public: {declared} and every setting in the plan")
     if unit(plan.mechanism) == "label":
         public.append("public: all features; only labels are protected")

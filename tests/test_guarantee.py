@@ -132,4 +132,14 @@ def test_an_estimated_schema_is_not_called_public(plan: Plan) -> None:
     said = "public: the schema, the number of rows and every setting in the plan"
     assert said in assumptions(plan)
     assert said not in assumptions(estimated)
-    assert "public: the number of rows and every setting in the plan" in assumptions(estimated)
+    stated = replace(plan, schema=replace(schema("wisconsin").bare(), assumed=("the number of rows", "the classes")))
+    assert assumptions(stated)[:2] == (
+        "public: the classes",
+        "public: the number of rows and every setting in the plan",
+    )
+
+
+def test_facts_of_a_schema_that_leaves_bounds_open_are_public(plan: Plan) -> None:
+    part = replace(plan, schema=replace(schema("wisconsin").bare(), assumed=()))
+    said = "public: what the schema declares, the number of rows and every setting in the plan"
+    assert said in assumptions(part)

@@ -68,9 +68,10 @@ def _closing(selection: Any) -> list[str]:
     """Return the cost and the guarantee of the selection, or that no guarantee covers it, and how to use it."""
     if selection.sentence.startswith("NOT PRIVATE"):
         return [selection.sentence]
+    if selection.columns is None:
+        return ["Dry run: nothing was charged, and nothing was selected. The plan above states the cost."]
     lines = [f"Cost: epsilon {rounded_up(selection.epsilon)} at delta {rounded_up(selection.delta)}"]
-    if selection.columns is not None:
-        lines.append(selection.sentence)
+    lines.append(selection.sentence)
     if selection.out is not None:
         lines.append(f"To train on these columns: privaware fit ... --use {shlex.quote(selection.out)}")
     return lines

@@ -315,6 +315,6 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         alike = [name for name in names if folded(name) == folded(target)]
         known = raw.declared and not raw.uneven  # otherwise names may be values of a row
         near = nearest(target, names) if known else next(iter(alike), None)
-        advice = f"did you mean {near}?" if near else "name one with --target"
+        advice = f"did you mean {quoted(near)}?" if near else "name one with --target"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
     return raw.frame[target]

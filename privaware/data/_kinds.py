@@ -41,6 +41,8 @@ LEAST_SCALE = 1e-3
 """Smallest standard deviation of noise that is assumed, so that exact counts have finite evidence."""
 MIXED = 0.2
 """A column is a category if its words and texts exceed, beyond noise, this fraction of its most frequent kind."""
+CLEAR_EXCESS = 2.0
+"""Smallest excess of words and texts over `MIXED`, in standard deviations of noise, that makes a column a category."""
 WORDS_OF_TEXT = 3
 """Smallest number of words with letters in a value of the kind "text"; a value with fewer is of the kind "word"."""
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -158,19 +160,26 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         frequencies = (PRIOR_COLUMNS * PRIOR + chances.sum(axis=0)) / (PRIOR_COLUMNS + len(columns))
-    return [_likeliest(*each, scale) for each in zip(columns, counts, chances, strict=True)]
+    of_kinds = dict(zip(COUNTED, frequencies.tolist(), strict=True))
+    return [_likeliest(*each, scale, of_kinds) for each in zip(columns, counts, chances, strict=True)]
 
 
-def _likeliest(column: Column, counts: np.ndarray, chances: np.ndarray, scale: float) -> Column:
+def _likeliest(
+    column: Column, counts: np.ndarray, chances: np.ndarray, scale: float, frequencies: dict[str, float]
+) -> Column:
     """Return `column` with its likeliest kind, from `chances`, the probability of each kind in `COUNTED`.
 
-    `counts` are its noisy counts of each kind, and `scale` is the standard deviation of their noise. A column of
-    another kind with many words and texts (see `MIXED`) is a category, with certainty 1.
+    `counts` are its noisy counts of each kind, `scale` is the standard deviation of their noise, and `frequencies` says
+    how frequent each kind is in the table. A column of another kind with many words and texts (see `MIXED`) is a
+    category if noise is a less likely explanation of these words.
     """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     best = COUNTED[int(np.argmax(chances))]
-    if KINDS[best] != "category" and each["word"] + each["text"] > MIXED * each[best] + np.sqrt(8) * scale:
-        return replace(_with_kind(column, "category", counts), certainty=1.0)
+    excess = (each["word"] + each["text"] - MIXED * each[best]) / (np.sqrt(2) * max(scale, LEAST_SCALE))
+    if KINDS[best] != "category" and excess > CLEAR_EXCESS:
+        odds = excess**2 / 2 + np.log((frequencies["word"] + frequencies["text"]) / frequencies[best])  # as a logarithm
+        if odds > 0:
+            return replace(_with_kind(column, "category", counts), certainty=float(1 / (1 + np.exp(-odds))))
     sure = sum(chance for name, chance in zip(COUNTED, chances.tolist(), strict=True) if KINDS[name] == KINDS[best])
     return replace(_with_kind(column, KINDS[best], counts), certainty=min(float(sure), 1.0))
 

@@ -128,6 +128,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _rare_classes(raw, schema)
+    sentences += _two_numbers(raw, schema)
     return sentences
 
 
@@ -190,7 +191,8 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
         return [
-            f"{quoted(name)} has the same value, or no value, in every row, so it is not informative. Leave it out."
+            f"{quoted(name)} has the same value, or no value, in every row, so it is not informative. To leave it out, "
+            'declare kind = "ignore" (--schema), or "ignore" in a file for --kinds.'
         ]
     return []
 
@@ -232,6 +234,19 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
         f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} rows. Classes "
         "are treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists "
         "them)."
+    ]
+
+
+def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
+    """Return a notice if the target of a regression has only two different values."""
+    if schema.task != "regression":
+        return []
+    numbers, _ = numbers_of(target_of(raw, schema.target))
+    if len(np.unique(numbers[np.isfinite(numbers)])) != 2:
+        return []
+    return [
+        f"{quoted(schema.target)} has only two different values. If they are classes, declare them in the schema "
+        "(classes), or leave out --task regression."
     ]
 
 

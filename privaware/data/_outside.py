@@ -59,8 +59,9 @@ class Outside:
                 wrong, present = each.get(what, 0), self.present.get(column, 0)
                 if wrong > MAX_UNREADABLE * present:
                     raise WrongInput(
-                        f"column {quoted(column)}: expected {expected}, but {wrong} of {present} values are none; "
-                        "check the column, --sep and --decimal, or count them as missing with --allow-unreadable"
+                        f"column {quoted(column)}: expected {expected}, but {wrong} of {present} values cannot be "
+                        "read so; check the column, --sep and --decimal, or count them as missing with "
+                        "--allow-unreadable"
                     )
 
     def include(self, other: Outside) -> None:

@@ -22,7 +22,7 @@ from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
-from privaware.workflow.run.row_ledger import RowCharges
+from privaware.workflow.run.same_rows import SameRows
 
 __all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
 
@@ -78,14 +78,14 @@ class PrivateEstimator(BaseEstimator):
         schema: Schema,
         seed: int | None,
         labels: Any,
-        charges: Sequence[RowCharges],
+        row_ledgers: Sequence[SameRows],
     ) -> str:
         """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
         There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
-        if `charges`, the known charges for `rows`, have another ledger. Without an overlap the sentence is empty.
-        `labels` are the labels of `rows`, if the caller knows them. With neither a given schema nor a `seed`, warn of
-        numbers without bounds.
+        if `row_ledgers`, the known ledgers of `rows`, have another ledger. Without an overlap the sentence is empty.
+        The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller knows them. With
+        neither a given schema nor a `seed`, warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
             rows,
@@ -94,7 +94,7 @@ class PrivateEstimator(BaseEstimator):
             labels=labels,
             delta=self.delta,
             ledger=self.ledger,
-            charges=charges,
+            row_ledgers=row_ledgers,
             seeded=seed is not None,
         )
         self.epsilon_ = result.epsilon

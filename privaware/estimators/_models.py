@@ -74,7 +74,7 @@ class PrivateModel(PrivateEstimator):
         Only what may be published is kept.
         """
         seed = seed_of(self.random_state)
-        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, charges):
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, row_ledgers):
             result = fit(
                 frame,
                 target=schema.target,
@@ -89,9 +89,9 @@ class PrivateModel(PrivateEstimator):
                 ledger=ledger,
                 seed=seed,
             )
+            overlap = self._state(result, frame, schema, seed, frame[schema.target], row_ledgers)
         assert result.model is not None
         assert result.release is not None
-        overlap = self._state(result, frame, schema, seed, frame[schema.target], charges)
         self.release_ = result.release.overlapping(overlap)
         self.model_ = result.model
         self.score_ = result.score

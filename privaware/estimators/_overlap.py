@@ -36,7 +36,8 @@ from privaware.errors import OverlapWarning, Refused, WrongInput, warn_caller
 from privaware.events import Event
 from privaware.ledger import Ledger
 from privaware.schema import Schema
-from privaware.workflow.run.row_ledger import RowCharges, collect_row_charges
+from privaware.workflow.run.row_ledger import collect_row_ledgers
+from privaware.workflow.run.same_rows import OtherLedger, SameRows
 
 __all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
 
@@ -56,7 +57,8 @@ class PastFit:
 
     `promise` is its unit, cap and neighbouring relation. `ledger` is the hash of the first entry of its ledger, if any.
     `features` are the hashes of its rows without the target, `sources` the hashes of the rows from which transformers
-    computed its rows, and `labels` is the digest of the labels, if they identify a table.
+    computed its rows, `labels` is the digest of the labels, if they identify a table, and `others` are the other known
+    ledgers of its rows.
     """
 
     hashes: np.ndarray
@@ -67,6 +69,7 @@ class PastFit:
     features: np.ndarray
     sources: np.ndarray
     labels: bytes | None
+    others: tuple[OtherLedger, ...]
 
     def overlaps(self, other: PastFit) -> bool:
         """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
@@ -110,17 +113,17 @@ _LOCK = threading.Lock()
 @contextmanager
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
-) -> Iterator[tuple[Ledger | str | Path, list[RowCharges]]]:
-    """Yield the ledger of a fit, and a list that gets all charges for its rows unless the fit is `seeded`.
+) -> Iterator[tuple[Ledger | str | Path, list[SameRows]]]:
+    """Yield the ledger of a fit, and a list that gets the ledgers of its rows unless the fit is `seeded`.
 
     The ledger is `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the
     end. The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. A fit that is not `seeded`
     (without a random state) and has no ledger raises `WrongInput` in a worker process of joblib or `multiprocessing`.
     """
-    collected: AbstractContextManager[list[RowCharges]] = nullcontext([]) if seeded else collect_row_charges()
+    collected: AbstractContextManager[list[SameRows]] = nullcontext([]) if seeded else collect_row_ledgers()
     if ledger is not None:
-        with collected as charges:
-            yield ledger, charges
+        with collected as row_ledgers:
+            yield ledger, row_ledgers
         return
     named = multiprocessing.current_process().name.startswith(WORKERS)
     if not seeded and (named or multiprocessing.parent_process() is not None):
@@ -137,8 +140,8 @@ def fit_ledger(
             relation=schema.relation,
             cap=schema.cap,
         )
-        with collected as charges:
-            yield replace(created, lasting=False), charges
+        with collected as row_ledgers:
+            yield replace(created, lasting=False), row_ledgers
 
 
 def note_transformed(before: Any, after: Any) -> None:
@@ -165,16 +168,16 @@ def overlap_with_past_fits(
     labels: Any = None,
     delta: float,
     ledger: Ledger | str | Path | None,
-    charges: Sequence[RowCharges] = (),
+    row_ledgers: Sequence[SameRows] = (),
     seeded: bool,
 ) -> str:
     """Record a fit, and return a sentence if its rows have costs that are not charged to the same ledger.
 
-    These are costs of earlier fits, and charges of other ledgers, which `charges` has if these ledgers are known. The
-    sentence is also issued as a warning, unless the fit was `seeded` and so is not for release. It states the total
-    epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an
-    overlap, return an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is
-    its cost.
+    These are costs of earlier fits, and charges of other known ledgers of the rows (`row_ledgers`) or of the rows of
+    those earlier fits. The ledger of this fit must still exist, with its charge. The sentence is also issued as a
+    warning, unless the fit was `seeded` and so is not for release. It states the total epsilon at `delta`, unless the
+    fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return an empty text.
+    `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
@@ -187,6 +190,7 @@ def overlap_with_past_fits(
         features=features,
         sources=_sources(features, features_sketch),
         labels=None if labels is None else _labels_digest(labels),
+        others=tuple(other for same in row_ledgers for other in same.others),
     )
     with _LOCK:
         same = next((past for past in PAST_FITS if np.array_equal(past.hashes, fit.hashes)), fit)
@@ -195,9 +199,9 @@ def overlap_with_past_fits(
         before = [fit, *(past for past in PAST_FITS if past.is_of_sources(fit))]
         overlapping = [past for past in PAST_FITS if any(past.overlaps(each) for each in before)]
         PAST_FITS.append(fit)
-    known = charges[0] if charges else RowCharges(event=event, ledgers=frozenset(), others="")
+    known = row_ledgers[0].beside(other for past in overlapping for other in past.others) if row_ledgers else None
     added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
-    if not known.others and (added_up or not overlapping):
+    if not (known and known.counted) and (added_up or not overlapping):
         return ""
     if seeded:
         return EARLIER_FITS
@@ -246,13 +250,15 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
     return bool((many[position] == few).any())
 
 
-def _sentence(fit: PastFit, overlapping: list[PastFit], known: RowCharges, delta: float) -> str:
+def _sentence(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> str:
     """Return the sentence about costs outside the ledger of `fit`: of `overlapping` fits, and of other ledgers.
 
-    `known` has the charges of all known ledgers of the rows, with the cost of `fit`. Fits that these ledgers count are
-    not added a second time.
+    `known` has the ledger of `fit`, which has its charge, and all other known ledgers; None if no rows are known. Fits
+    that these ledgers count are not added a second time.
     """
-    start = ", and ".join(filter(None, (known.others, EARLIER_FITS if overlapping else "")))
+    counted = [] if known is None else known.counted
+    words = [known.counted_words()] if known is not None and counted else []
+    start = ", and ".join([*words, EARLIER_FITS] if overlapping else words)
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
     if fit.ledger is not None:
         uncounted = sum(past.ledger != fit.ledger for past in overlapping)
@@ -261,11 +267,13 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], known: RowCharges, delta
             f"so that this one is not certified: its ledger does not count {which}; give every fit on these rows, from "
             "the first one on, the same ledger=FILE"
         )
-    added = [past for past in overlapping if past.ledger not in known.ledgers]
+    event = fit.event if known is None else known.event()
+    ledgers = set() if known is None else {known.ledger.genesis, *(other.charges.genesis for other in counted)}
+    added = [past for past in overlapping if past.ledger not in ledgers]
     if any(past.promise != fit.promise for past in added):
         return f"{start}, for another unit or relation, {end}"
     try:
-        shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), known.event), delta))}"
+        shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), event), delta))}"
     except Refused:
         shown = "more than can be stated"
     return f"{start}: together they spend {shown} at delta {rounded_up(delta)}, {end}"

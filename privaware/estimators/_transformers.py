@@ -70,7 +70,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
         frame, seed = named_frame(X, checked, schema), seed_of(self.random_state)
         rows = frame.assign(**{schema.target: 0.0})
-        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, charges):
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, row_ledgers):
             released = transform(
                 rows,
                 name=self._method,
@@ -83,7 +83,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
                 ledger=ledger,
                 seed=seed,
             )
-        self._state(released, frame, schema, seed, y, charges)
+            self._state(released, frame, schema, seed, y, row_ledgers)
         self.map_ = released
         self._n_features_out = released.width
         return self
@@ -263,7 +263,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
         rows, seed = frame.assign(**{schema.target: target}), seed_of(self.random_state)
-        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, charges):
+        with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, row_ledgers):
             selection = select(
                 rows,
                 target=schema.target,
@@ -276,8 +276,8 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
                 ledger=ledger,
                 seed=seed,
             )
+            self._state(selection, rows, schema, seed, target, row_ledgers)
         assert selection.columns is not None
-        self._state(selection, rows, schema, seed, target, charges)
         self.columns_ = selection.columns
         self.support_ = np.isin(columns, selection.columns)
         return self

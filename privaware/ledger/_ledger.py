@@ -425,7 +425,7 @@ class Ledger(Summarised):
             refuse_endless(spent, entries, self.delta, lock.shown_path(self.path))
             if not spent <= limit * (1 + SLACK):
                 raise WrongInput(
-                    f"{lock.shown_path(self.path)}: expected a limit of at least {spent:.6g}, which is"
+                    f"{lock.shown_path(self.path)}: expected a limit of at least {rounded_up(spent)}, which is"
                     f" spent and cannot be taken back, got {limit:g}"
                 )
             changed = chain.append(db, entries[-1], entry)
@@ -558,10 +558,11 @@ class Ledger(Summarised):
         if would <= limit * (1 + SLACK):
             return None
         refuse_endless(would, (*entries, entry), self.delta, lock.shown_path(self.path))
+        spent = rounded_up(self._epsilon(entries))
         raise BudgetExceeded(
-            f"{entry.what} would bring the total to epsilon {would:.6g}, past the limit of {limit:g} of"
-            f" {lock.shown_path(self.path)} (delta {self.delta:g}, {self._epsilon(entries):.6g} already spent);"
-            " ask for less, or raise the limit (`Ledger.set_limit`)",
+            f"{entry.what} would bring the total to epsilon {rounded_up(would)}, past the limit of {limit:g} of"
+            f" {lock.shown_path(self.path)} (delta {rounded_up(self.delta)}, {spent} already spent); ask"
+            " for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )

@@ -161,8 +161,8 @@ def _calibration(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _needed(entry: dict[str, Any]) -> str:
-    """Return how many rows a bin of the calibration needs; cards of earlier versions do not say it."""
-    return f": about {number(entry['needed'])} are needed" if _is_number(entry.get("needed")) else ""
+    """Return how many rows a useful interval of a bin needs, in words; cards of earlier versions do not say it."""
+    return f"; a useful interval needs about {number(entry['needed'])}" if _is_number(entry.get("needed")) else ""
 
 
 def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...], ...]:

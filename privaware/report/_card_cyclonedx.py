@@ -12,6 +12,7 @@ from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
     NOT_STATED,
+    architecture_name,
     attacker,
     composition,
     mechanisms,
@@ -82,7 +83,7 @@ def _model_card(card: ModelCard) -> dict[str, Any]:
         "modelParameters": {
             "approach": {"type": "supervised"},
             "task": schema.task,
-            "architectureFamily": str(card.architecture.get("name", "network")),
+            "architectureFamily": architecture_name(card),
             "modelArchitecture": card.learner,
             "datasets": [
                 {

@@ -20,6 +20,7 @@ from privaware.report._sentences import (
 
 __all__ = [
     "NOT_STATED",
+    "architecture_name",
     "attacker",
     "composition",
     "mechanisms",
@@ -48,6 +49,14 @@ def stated(card: ModelCard, name: str, otherwise: str = NOT_STATED) -> str:
 def model_name(card: ModelCard) -> str:
     """Return the name that the owner gave to the model; without one, "LEARNER for TARGET"."""
     return stated(card, "name", f"{card.learner} for {card.schema.target}")
+
+
+def architecture_name(card: ModelCard) -> str:
+    """Return the name of the architecture in words; "a sum of scores" names trees only if the model has some."""
+    name = str(card.architecture.get("name", "network"))
+    if name != "trees":
+        return name
+    return "a sum of scores and trees" if card.architecture.get("trees") else "a sum of scores"
 
 
 def task(card: ModelCard) -> str:

@@ -8,6 +8,7 @@ from privaware.card import ModelCard
 from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
+    architecture_name,
     attacker,
     composition,
     mechanisms,
@@ -59,7 +60,7 @@ def huggingface_markdown(card: ModelCard) -> str:
     sections = {
         "Model details": [
             f"- **Learner:** {plain(card.learner)}",
-            f"- **Architecture:** {plain(card.architecture.get('name', 'network'))}",
+            f"- **Architecture:** {plain(architecture_name(card))}",
             f"- **Predicts:** {plain(card.schema.target)}",
             f"- **Trained on:** {plain(data_name(card) or 'rows that are not named')}",
             f"- **Developed by:** {plain(stated(card, 'owner'))}",

@@ -13,6 +13,7 @@ from privaware.card import ModelCard
 from privaware.report import _words
 from privaware.report._bought_score import bought_score
 from privaware.report._card_facts import (
+    architecture_name,
     attacker,
     composition,
     mechanisms,
@@ -47,7 +48,7 @@ def registry_record(card: ModelCard) -> dict[str, Any]:
             "basic": _basic(card, name, day),
             "dp_variant": {
                 "variant_name": "Approximate DP" if card.guarantee.delta else "Pure DP",
-                "data_domain": f"Data sets of form {card.schema.form} with the declared schema "
+                "data_domain": f"Data sets of form {card.schema.form} with the schema of model.json "
                 f"({len(card.schema.columns)} columns, target {card.schema.target}).",
                 "unprotected_quantities": unprotected(card),
             },
@@ -87,7 +88,7 @@ def _basic(card: ModelCard, name: str, day: str) -> dict[str, Any]:
         "data_curators": [
             {"data_curator_name": stated(card, "owner")} | ({"data_curator_type": curator} if curator else {})
         ],
-        "description": f"A model ({card.learner}, {card.architecture.get('name', 'network')}). "
+        "description": f"A model ({card.learner}, {architecture_name(card)}). "
         f"{introduction(card, card.guarantee.certified)} {stated(card, 'data', '')}{quality}".strip(),
         "intended_use": stated(card, "intended_use"),
         "data_product_type": "Machine learning model",

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import norm
 
 from privaware.card import ModelCard
-from privaware.report._card_facts import model_name, stated
+from privaware.report._card_facts import architecture_name, model_name, stated
 from privaware.report._risk import FPRS, AuditRecord, largest_rates
 from privaware.report._sentences import data_name, guarantee_words
 from privaware.report._yaml import yaml
@@ -76,7 +76,7 @@ def sacro_target(card: ModelCard) -> dict[str, Any]:
         "features": _features(card),
         "safemodel": [claim],
         "model_name": model_name(card),
-        "model_params": {"learner": card.learner, "architecture": str(card.architecture.get("name", "network"))},
+        "model_params": {"learner": card.learner, "architecture": architecture_name(card)},
         "n_samples": card.schema.rows,
     }
 

@@ -106,11 +106,11 @@ def limitations(card: ModelCard) -> list[str]:
     )
     kinds = {column.kind for column in schema.declared} if schema.form == "table" else set()
     if kinds & {"number", "date"}:
-        lines.append("Numbers outside the ranges in the table of columns are clipped to them.")
+        lines.append("Numbers outside the ranges in the table of columns of the report are clipped to them.")
     if "category" in kinds:
         lines.append(
-            "The model knows only the categories that the table of columns counts. What it does with another category "
-            'stands under "if unseen".'
+            "The model knows only the categories that the table of columns of the report counts. What it does with "
+            'another category stands there under "if unseen".'
         )
     named = [str(feature.get("name")) for feature in _features(card)]
     lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]

@@ -13,6 +13,7 @@ from privaware.events import describe
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, UNREVIEWED, attacker_sentence
 from privaware.report import _words
 from privaware.report._bought_score import score_view
+from privaware.report._card_facts import architecture_name
 from privaware.report._effects import Effects
 from privaware.report._effects_view import effects_view
 from privaware.report._limits import limitations
@@ -93,14 +94,14 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "limitations": limitations(card),
         "columns": [_column(column) for column in card.schema.columns],
         "considered": _considered(card),
-        "unused": [*unused, *_persons(card)],
+        "unused": [*unused, *_persons(card), *_unnamed(card)],
         "used": sum(column.name not in unused for column in card.schema.columns),
         "origin": origin_sentence(card),
         "whole": card.search.get("workflow") != "standard",
         "recomputable": _recomputable(card),
         "target": _target(card),
         "features": [_pairs(feature) for feature in card.features],
-        "architecture": _pairs(_architecture(card.architecture)),
+        "architecture": _pairs(_architecture(card)),
         "settings": _pairs(card.settings),
         "long": FOLD_ABOVE,
         "most_mechanisms": MAX_MECHANISMS,
@@ -142,14 +143,20 @@ def _persons(card: ModelCard) -> list[str]:
     return [] if unit in ("row", "label") else [f"{unit} (it identifies the persons)"]
 
 
+def _unnamed(card: ModelCard) -> list[str]:
+    """Return words for the columns that a declared schema does not name; a card does not list them."""
+    declared = card.data.get("origin") == "declared" and card.schema.form == "table"
+    return ["columns that the schema does not name, if there are any"] if declared else []
+
+
 def _assumed(card: ModelCard) -> tuple[str, ...]:
     """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them.
 
     The number of rows is stated only once.
     """
     stated = card.guarantee.assumptions
-    more = [fact for fact in card.schema.assumed if not any(fact in line for line in stated)]
-    lines = dict.fromkeys((*stated, *more))
+    more = [f"public: {fact}" for fact in card.schema.assumed if not any(fact in line for line in stated)]
+    lines = dict.fromkeys((*more, *stated))
     if any("number of rows and " in line for line in lines):
         lines.pop("public: the number of rows", None)
     return tuple(lines)
@@ -317,14 +324,15 @@ def _listed(names: tuple[str, ...], many: str, one: str) -> str:
     return f"{count}: {', '.join(names)}" if len(names) <= MAX_NAMES else count
 
 
-def _architecture(stated: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the entries of an architecture; of the architecture "trees" only the parts that the model has."""
+def _architecture(card: ModelCard) -> Mapping[str, Any]:
+    """Return the entries of the architecture; of the architecture "trees" only the parts that the model has."""
+    stated = card.architecture
     if stated.get("name") != "trees":
         return stated
     unused = {"trees", "depth"} if not stated.get("trees") else set()
     unused |= {name for name in ("numbers", "waves", "bent") if not stated.get(name)}
     shown = {SUM_WORDS.get(name, name): entry for name, entry in stated.items() if name not in unused}
-    return {**shown, "name": "a sum of scores" + ("" if "trees" in unused else " and trees")}
+    return {**shown, "name": architecture_name(card)}
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -56,17 +56,20 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
         "delta": _words.rounded_up(planned.delta),
         "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line],
         "sentence": _words.tidy(planned.sentence, planned.epsilon),
-        **_budget(folder, data, form, planned, check),
+        **_budget(folder, data, form, planned, check, charged=not any(TOTAL_AFTER in line for line in said)),
     }
 
 
-def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event) -> dict[str, Any]:
+def _budget(
+    folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event, *, charged: bool
+) -> dict[str, Any]:
     """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
 
     `data` is the built-in name or the path of the data, and `planned` is the dry run of the form. The entries of the
     result are `ledger` (its name, only if it is full and in the folder, else empty), `budget` and `refused` (empty if
-    the run would not be refused). `check` is the cost of the check for persons, or `NOTHING`. Raise `WrongInput` if the
-    form gives another limit than the ledger has.
+    the run would not be refused). `check` is the cost of the check for persons, or `NOTHING`. A run that is not refused
+    and was `charged` before would charge nothing. Raise `WrongInput` if the form gives another limit than the ledger
+    has.
     """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:
@@ -76,7 +79,8 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
             f"A new ledger, {form.get('data', '')}.ledger, is made. "
             f"All runs on these rows may spend epsilon {wanted} in total."
         )
-        return {"ledger": "", "budget": built_in if data == form.get("data") else new, "refused": refused}
+        budget = "" if refused else built_in if data == form.get("data") else new
+        return {"ledger": "", "budget": budget, "refused": refused}
     ledger = Ledger.open(planned.ledger)
     spent, limit, name = ledger.spent(), ledger.limit, folder.shown(str(ledger.path))
     if form.get("limit") and number_of("limit", form["limit"]) != limit:
@@ -85,8 +89,8 @@ def _budget(folder: Folder, data: str, form: Mapping[str, str], planned: Fit, ch
             "of the ledger"
         )
     after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
-    numbers = f"epsilon {_words.rounded_up(spent)} of {_words.rounded_up(limit)} is spent; "
-    budget = f"{name}: {numbers}{TOTAL_AFTER} {_words.rounded_up(after)}."
+    total = "it stays so" if charged and not refused else f"{TOTAL_AFTER} {_words.rounded_up(after)}"
+    budget = f"{name}: epsilon {_words.rounded_up(spent)} of {_words.rounded_up(limit)} is spent; {total}."
     full = after > limit * (1 + SLACK) and bool(refused)
     shown = {"ledger": name if full and name in folder.ledgers() else "", "budget": budget}
     return shown | {"refused": "The ledger has no room for this run." if full else refused}

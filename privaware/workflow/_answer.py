@@ -90,7 +90,8 @@ def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
     tables = len(_similar(_curves(schema), schema.rows))
     if tables < FEWEST_TABLES:
         return f"Not known: only {tables} measured tables have a similar size; {PILOT_ADVICE}."
-    return f"Not known: on all but {len(similar)} of {tables} measured tables of similar size, a constant reaches it."
+    easy = f"{tables - len(similar)} of {tables}" if similar else f"all {tables}"
+    return f"Not known: on {easy} measured tables of similar size, a constant reaches it."
 
 
 def least_epsilon(schema: Schema, delta: float) -> float:

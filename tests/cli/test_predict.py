@@ -53,7 +53,7 @@ def test_unreadable_column_is_exit_2_unless_allowed(run: Run, people: Path) -> N
     pd.read_csv(people).assign(age="old").to_csv("old.csv", index=False)
     refused = run("predict", "m", "old.csv", "--out", "p.csv")
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-    assert "'age': expected numbers, but 300 of 300 values are none" in refused.err
+    assert "'age': expected numbers, but 300 of 300 values cannot be read so" in refused.err
     assert not Path("p.csv").exists()
     assert run("predict", "m", "old.csv", "--out", "p.csv", "--allow-unreadable").code == 0
 

@@ -67,6 +67,13 @@ def test_selection_states_its_guarantee_and_its_use(
     assert use == f"To train on these columns: privaware fit ... --use {tmp_path / 's'}"
 
 
+def test_dry_run_of_a_selection_says_that_nothing_is_charged(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["select", str(people), "--target", "class", "--accept-schema", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("Dry run: nothing was charged")
+    assert said.err.count("Cost: ") == 1
+
+
 def test_selection_of_categories_names_the_schema(people: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["select", str(people), "--target", "class", "--level", "category"]) == 2
     assert "declare them in a schema (--schema FILE" in capsys.readouterr().err

@@ -94,6 +94,13 @@ def test_certainty_is_not_above_the_fraction_that_is_right() -> None:
     assert 0.75 < np.mean(sure) < np.mean(correct) + 0.02
 
 
+def test_a_number_that_is_misread_as_mixed_is_not_called_certain() -> None:
+    columns = likeliest([OPEN] * 3000, noisy(["number"] * 3000, 2.3), 1000 / 2.3)
+    wrong = [column for column in columns if column.kind != "number"]
+    assert sum(column.certainty for column in columns) < 3000 - len(wrong) + 30
+    assert all(column.certainty < 0.99 for column in wrong)
+
+
 @pytest.mark.parametrize("scale", [0.0, 20.0])
 @pytest.mark.parametrize("letters", ["fm", "nj", "ny", "ft"])
 def test_a_single_letter_is_no_evidence_for_a_boolean(letters: str, scale: float) -> None:

@@ -284,6 +284,20 @@ def test_rows_of_a_ledger_are_known_to_a_fit_without_one(tmp_path: Path) -> None
         assert not classifier().fit(X, y).certified_
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["one ledger", "no ledger"])
+def test_last_step_counts_a_ledger_of_untransformed_rows(own: bool, tmp_path: Path) -> None:
+    X, y = rows()
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(y, "yes", "no"))
+    fit(table, target="y", epsilon=1.0, learner="majority", accept_schema=True, ledger=tmp_path / "x.ledger")
+    ledger = Ledger.create(tmp_path / "steps.ledger", limit=9.0) if own else None
+    first = PrivateNormaliser(epsilon=0.5, ledger=ledger)
+    with pytest.warns(OverlapWarning) as warned:
+        pipe = make_pipeline(first, PrivateClassifier(learner="majority", ledger=ledger)).fit(X, y)
+    assert composed(warned[-1]) > composed(warned[0]) > 1.0
+    assert "x.ledger" in pipe[-1].guarantee_
+    assert not pipe[-1].certified_
+
+
 def test_one_total_counts_ledgers_and_fits_of_this_process(tmp_path: Path) -> None:
     X, y = rows()
     book = Ledger.create(tmp_path / "rows.ledger", limit=9.0)

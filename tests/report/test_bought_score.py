@@ -86,5 +86,5 @@ def test_calibration_shows_observed_rates_by_bin() -> None:
     unknown = line | {"low": 0, "high": 1, "rows": 4.2}
     assert "10% to 20% about 4 rows, too few to tell" in Reader(page(scored(calibration=[unknown]))).text
     needed = Reader(page(scored(calibration=[unknown | {"needed": 117}]))).text
-    assert "about 4 rows, too few to tell: about 117 are needed" in needed
+    assert "about 4 rows, too few to tell; a useful interval needs about 117" in needed
     assert "14%" not in Reader(page(scored(calibration=[line | {"low": None}]))).text

@@ -73,6 +73,14 @@ def test_bought_score_is_in_the_card(tmp_path: Path, to: str) -> None:
     assert "0.8712" in exported(tmp_path, to, card_entries() | {"score": SCORE})
 
 
+@pytest.mark.parametrize("to", ["registry", "huggingface", "cyclonedx"])
+def test_sum_of_scores_without_trees_is_not_called_trees(tmp_path: Path, to: str) -> None:
+    shape = {"levels": [3], "outputs": 2, "trees": 0, "depth": 3, "waves": 1024, "bent": []}
+    text = exported(tmp_path, to, card_entries() | {"architecture": {"name": "trees", **shape}})
+    assert "a sum of scores" in text
+    assert "trees" not in text
+
+
 @pytest.mark.parametrize("to", FORMATS)
 def test_hostile_text_gives_a_file_that_can_be_read(tmp_path: Path, to: str) -> None:
     yaml = pytest.importorskip("yaml")

@@ -98,6 +98,18 @@ def test_number_of_rows_is_assumed_public_once() -> None:
     assert "public: the number of rows" not in text
 
 
+def test_assumed_facts_of_the_schema_are_called_public() -> None:
+    entries = card_entries()
+    entries["schema"]["assumed"] = ["the classes of income"]
+    assert "public: the classes of income" in Reader(page(entries)).text
+
+
+def test_columns_outside_a_declared_schema_may_be_unused() -> None:
+    entries = card_entries()
+    entries["data"] = {"name": "people.csv", "origin": "declared"}
+    assert "columns that the schema does not name, if there are any" in Reader(page(entries)).text
+
+
 def test_page_of_images_names_no_columns() -> None:
     entries = card_entries()
     images = Schema(columns=(), target="class", classes=("a", "b"), rows=10, form="image", shape=(3, 8, 8))

@@ -80,6 +80,7 @@ def test_plan_for_rows_of_another_file_offers_no_charge(stub: Served, place: Pat
     text = stub.ask(f"/{TOKEN}/plan", form=plan)[1]
     assert "most rows of &#39;part.csv&#39; were charged to" in text
     assert 'action="fit"' not in text
+    assert "A new ledger" not in text
     assert 'action="fit"' in stub.ask(f"/{TOKEN}/plan", form={**plan, "new_ledger": "on"})[1]
     assert contents(place) == before
 

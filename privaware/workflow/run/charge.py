@@ -425,14 +425,18 @@ class ChargedRun:
         folder, key, digest = self.options.folder, self._key(), self.source.digest
         unread = self.options.schema is not None and self.source.path is not None
         if unread and any((entry.run or "").startswith(f"{key}-") for entry in ledger.entries()):
-            return  # this command was charged before: if the file is the same, nothing would be charged again
+            self.say("This command was charged before: if the file is the same, it would charge nothing again.")
+            return
         if folder is not None and folder.is_dir() and finished_entry(folder, ledger, key, digest) is not None:
-            return  # the run has finished, so nothing would be charged
+            self.say("This run has already finished, so it would charge nothing.")
+            return
         name = f"{key}-{next_run(ledger, key, digest)}"
-        resumed = ledger.find(name) is not None
-        event = self.plan.event if resumed else self.plan.event + check
+        resumed = ledger.find(name)
+        event = self.plan.event + check if resumed is None else self.plan.event
         ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
-        if not resumed:
+        if resumed is not None:
+            self.say(f"This run is already charged, as entry {resumed.number}: it would resume and charge nothing.")
+        else:
             after = accounting.epsilon(ledger.total(event), ledger.delta)
             now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
             self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")

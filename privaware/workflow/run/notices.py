@@ -96,7 +96,8 @@ def internal_scores(
 
 def _data_sentence(name: str, schema: Schema) -> str:
     """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
-    columns = f" and {len(schema.declared):,} columns" if schema.form == "table" else ""
+    count = len(schema.declared)
+    columns = f" and {count:,} column{'s' if count != 1 else ''}" if schema.form == "table" else ""
     task = f"{len(schema.classes):,} classes" if schema.classes else "a number"
     whom = {"row": "one row", "label": "the label of one row"}.get(schema.unit, f"all rows of one {schema.unit}")
     return f"Data: {name}, {schema.rows:,} rows{columns}; target {schema.target} ({task}). Protected: {whom}."

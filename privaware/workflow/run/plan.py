@@ -161,7 +161,8 @@ class Plan:
         first = "first row" if schema.cap == 1 else f"first {schema.cap:,} rows"
         return [
             f"Rows used: the {first} of each {schema.unit!r}, in the order of the data; at most {schema.rows:,} in all."
-            " How many rows are used is private, so this plan forecasts from the upper limit."
+            f" {schema.unit!r} is not used as a feature. How many rows are used is private, so this plan forecasts "
+            "from the upper limit."
         ]
 
     @property

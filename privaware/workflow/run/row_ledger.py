@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -25,8 +24,7 @@ from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
 __all__ = [
-    "RowCharges",
-    "collect_row_charges",
+    "collect_row_ledgers",
     "expect_new_limit",
     "expect_unspent",
     "existing_place",
@@ -46,43 +44,17 @@ NOT_CHECKED = (
 )
 
 
-_COLLECTED: ContextVar[list[RowCharges] | None] = ContextVar("collected", default=None)
-"""The list that gets the charges for the rows of each run, instead of a warning with their total; usually None."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowCharges:
-    """All charges of a run's ledger and of the other ledgers of its rows, with the cost of the run.
-
-    Attributes
-    ----------
-    event
-        The composed charges, and the cost of the run.
-    ledgers
-        The hashes of the first entries of the ledgers that `event` counts.
-    others
-        The words that name the other counted ledgers; empty if there are none.
-    """
-
-    event: Event
-    ledgers: frozenset[str]
-    others: str
-
-    @classmethod
-    def of(cls, same: SameRows, event: Event) -> RowCharges:
-        """Return the charges of the ledgers `same`, with the cost `event`, which is not charged yet."""
-        ledgers = {same.ledger.genesis, *(other.charges.genesis for other in same.counted)}
-        others = same.counted_words() if same.counted else ""
-        return cls(event=same.event(event), ledgers=frozenset(ledgers), others=others)
+_COLLECTED: ContextVar[list[SameRows] | None] = ContextVar("collected", default=None)
+"""The list that gets the ledgers of the rows of each run, instead of a warning with their total; usually None."""
 
 
 @contextmanager
-def collect_row_charges() -> Iterator[list[RowCharges]]:
-    """Yield a list that gets the charges for the rows of each run in this context.
+def collect_row_ledgers() -> Iterator[list[SameRows]]:
+    """Yield a list that gets the ledgers of the rows of each run in this context.
 
     These runs do not warn with the total epsilon of their rows: the caller of this function states it.
     """
-    collected: list[RowCharges] = []
+    collected: list[SameRows] = []
     token = _COLLECTED.set(collected)
     try:
         yield collected
@@ -115,8 +87,8 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     spent, limit = ledger.spent(), ledger.limit
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
-            f"epsilon {spent:.6g} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left for "
-            "another run; raise the limit (`Ledger.set_limit`)",
+            f"epsilon {rounded_up(spent)} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left "
+            "for another run; raise the limit (`Ledger.set_limit`)",
             ledger=str(path),
             spent=spent,
         )
@@ -184,8 +156,8 @@ def register_rows(
     `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
     and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
     warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
-    charged. They go to `say`; without it they are Python warnings. Within `collect_row_charges` the epsilon of all
-    ledgers is not named: its list gets their charges.
+    charged. They go to `say`; without it they are Python warnings. Within `collect_row_ledgers` the epsilon of all
+    ledgers is not named: its list gets the ledgers.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -195,7 +167,7 @@ def register_rows(
     uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
     same, collected = SameRows.of_table(ledger, digest, sketch), _COLLECTED.get()
     if collected is not None:
-        collected.append(RowCharges.of(same, uncharged))
+        collected.append(same)
         sentences = same.sentences_without_total()
     else:
         option = "ledger=FILE" if say is None else "--ledger FILE"
@@ -250,8 +222,8 @@ def expect_new_limit(epsilon: float, limit: float) -> None:
     expect_positive("", limit=limit)
     if epsilon > limit * (1 + 1e-9):
         raise BudgetExceeded(
-            f"expected a limit of at least the cost of this run, epsilon {epsilon:.6g}, got {limit:g}; give a larger "
-            "--limit, or leave it out"
+            f"expected a limit of at least the cost of this run, epsilon {rounded_up(epsilon)}, got {limit:g}; give a "
+            "larger --limit, or leave it out"
         )
 
 

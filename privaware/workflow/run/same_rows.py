@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from privaware._rounded import rounded_up
@@ -73,6 +73,14 @@ class SameRows:
                 known += _known_of(digest, _read_sketch(digest, sketches.get(digest)))
         return cls(ledger=ledger, others=tuple(_without_copies(ledger, known)))
 
+    def beside(self, others: Iterable[OtherLedger]) -> SameRows:
+        """Return these ledgers and `others`, each once; all except `ledger` are read again."""
+        known = (
+            (other.rows, KnownLedger(path=other.charges.path, genesis=other.charges.genesis))
+            for other in (*self.others, *others)
+        )
+        return replace(self, others=tuple(_without_copies(self.ledger, known)))
+
     @property
     def counted(self) -> list[OtherLedger]:
         """The other ledgers with the unit, cap and relation of this ledger; their charges compose with its charges."""
@@ -96,8 +104,8 @@ class SameRows:
     def sentences(self, *, event: Event = NOTHING, during_run: bool, option: str = "--ledger FILE") -> list[str]:
         """Return the warnings about the other ledgers.
 
-        One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. There is one more
-        sentence for each ledger with another unit, cap or relation, and for each ledger that cannot be read.
+        One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. Others name the
+        ledgers with another unit, cap or relation, and there is one for each ledger that cannot be read.
 
         Parameters
         ----------
@@ -112,7 +120,7 @@ class SameRows:
         return [*several, *self.sentences_without_total()]
 
     def sentences_without_total(self) -> list[str]:
-        """Return one sentence for each ledger that is not counted or cannot be read."""
+        """Return the sentences about ledgers that are not counted or cannot be read."""
         return [*self._uncounted(), *self._unread()]
 
     def counted_words(self) -> str:
@@ -151,11 +159,14 @@ class SameRows:
         return f"{self.counted_words()}: with this run {epsilon}; charge one of them only ({option})"
 
     def _uncounted(self) -> Iterator[str]:
-        for other in self.others:
-            if other.charges.facts is not None and other not in self.counted:
+        uncounted = [other for other in self.others if other.charges.facts is not None and other not in self.counted]
+        for rows, amount in ((ALL, "these"), (MOST, "most of these")):
+            paths = [f"'{other.charges.path}'" for other in uncounted if other.rows == rows]
+            which, what = ("another ledger", "both") if len(paths) == 1 else ("other ledgers", "all of them")
+            if paths:
                 yield (
-                    f"{'these' if other.rows == ALL else 'most of these'} rows are charged to another ledger too, "
-                    f"'{other.charges.path}', for another unit, cap or relation, so that no epsilon holds for both"
+                    f"{amount} rows are charged to {which} too, {', '.join(paths)}, for another unit, cap or relation, "
+                    f"so that no epsilon holds for {what}"
                 )
 
     def _unread(self) -> Iterator[str]:

@@ -18,6 +18,7 @@ from privaware.events import Laplace
 from privaware.ledger import spent_together
 from privaware.schema import Schema
 from privaware.workflow.run.charge import ChargedRun
+from privaware.workflow.run.row_ledger import expect_new_limit
 from tests.cli.people import contents
 
 CALL: dict[str, Any] = {"target": "y", "epsilon": 1.0, "accept_schema": True, "learner": "majority"}
@@ -149,6 +150,17 @@ def test_other_unit_of_the_same_rows_has_no_common_epsilon(people: Path) -> None
         fit(in_memory(people), ledger=people.with_name("labels.ledger"), unit="label", **CALL)
 
 
+def test_ledgers_of_another_unit_share_one_sentence(people: Path) -> None:
+    for name in ("one.ledger", "two.ledger"):
+        with pytest.warns(OverlapWarning):
+            fit(in_memory(people), ledger=people.with_name(name), unit="label", **CALL)
+    with pytest.warns(OverlapWarning) as warned:
+        fit(in_memory(people), ledger=people.with_name("rows.ledger"), **CALL)
+    uncounted = [str(each.message) for each in warned if "no epsilon holds for all of them" in str(each.message)]
+    assert len(uncounted) == 1
+    assert "one.ledger', '" in uncounted[0]
+
+
 def test_dry_run_leaves_no_digest(people: Path) -> None:
     folder = Path(os.environ["PRIVAWARE_LEDGERS"])
     before = sorted(folder.iterdir())
@@ -253,6 +265,11 @@ def test_dry_run_foretells_that_the_budget_is_spent(ward: Path) -> None:
         fit(patients(seed=1), dry_run=True, limit=0.5, **CALL)
 
 
+def test_refused_limit_differs_from_the_cost_that_it_needs() -> None:
+    with pytest.raises(BudgetExceeded, match=r"epsilon 0\.9999, got 0\.9998;"):
+        expect_new_limit(0.9998003, 0.9998)
+
+
 def test_dry_run_of_a_charged_run_foretells_no_refusal(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other, call = ward.with_name("other.csv"), {**CALL, "out": ward.with_name("m")}
     patients(seed=1).to_csv(other, index=False)
@@ -260,9 +277,12 @@ def test_dry_run_of_a_charged_run_foretells_no_refusal(ward: Path, monkeypatch: 
         patch.setattr(ChargedRun, "execute", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             fit(other, **call)
-    assert fit(other, dry_run=True, **call).refusal == ""
+    said = list[str]()
+    assert fit(other, dry_run=True, say=said.append, **call).refusal == ""
+    assert said[-1] == "This run is already charged, as entry 1: it would resume and charge nothing."
     fit(other, **call)
-    assert fit(other, dry_run=True, **call).refusal == ""
+    assert fit(other, dry_run=True, say=said.append, **call).refusal == ""
+    assert said[-1] == "This run has already finished, so it would charge nothing."
 
 
 def test_dry_run_of_a_finished_run_with_a_schema_opens_no_file(ward: Path, monkeypatch: pytest.MonkeyPatch) -> None:
