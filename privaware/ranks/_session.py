@@ -39,7 +39,7 @@ IDLE_TIMEOUT = timedelta(days=365)
 GRACE = timedelta(seconds=10)
 """Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
 
-REPORT_TIMEOUT = timedelta(seconds=5)
+REPORT_TIMEOUT = timedelta(seconds=10)
 """Longest time for which rank 1 waits to see whether rank 0 reports a problem."""
 
 REPORTED = "privaware/reported"
