@@ -29,7 +29,8 @@ from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
-from privaware.workflow._torch_rows import rows_and_targets, rows_of_all
+from privaware.workflow._torch_rows import expect_usable, rows_and_targets, rows_of_all
+from privaware.workflow.run.options import expect_device
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
 from privaware.workflow.run.row_ledger import known_path, register_rows
@@ -155,7 +156,9 @@ def train(
         settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
+        expect_device(device)
         descent.check(module, inputs, targets, device=device)  # raises before anything is charged
+        expect_usable(module, descent.loss, inputs, targets, device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
         run = None if saved is None else f"train {Path(saved.path).resolve()}"
