@@ -111,7 +111,9 @@ def _row(place: Mapping[str, Any], group: Sequence[Cell], baseline: Sequence[Cel
         values |= {f"{name}:{label}": each for name, each in _attack_values(label, group, baseline) if each}
         if len(group) == 1:
             ends |= {f"{name}:{label}": each for name, each in _attack_intervals(label, group[0], baseline)}
-    ends |= {name: interval(each) for name, each in values.items() if len(each) > 1}
+    shares = {"auc", "tailored_auc", *(["score"] if "accuracy" in group[0].result else [])}
+    several = {name: each for name, each in values.items() if len(each) > 1}
+    ends |= {name: interval(each, share=name.partition(":")[0] in shares) for name, each in several.items()}
     attack = max(labels, key=lambda label: mean(values[f"tailored_auc:{label}"]), default=None)
     strongest = {f"{measure}:{attack}": measure for measure in ATTACK_MEASURES}
     values |= {strongest[name]: each for name, each in values.items() if name in strongest}

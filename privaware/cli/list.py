@@ -53,10 +53,11 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.
 
 
 def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the description and settings of the algorithm `name` of this `kind`, as JSON values and as lines.
+    """Return the description of `name` of this `kind` and its settings, of a space its choices, as JSON and as lines.
 
     Raise `WrongInput` if the kind or the name is unknown.
     """
+    from privaware.models.spaces import Space
     from privaware.registry import find
     from privaware.workflow.run.learner_settings import described_settings
 
@@ -64,13 +65,16 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
     if name not in things:
         raise WrongInput(f"there is nothing called {shown(name)} in {kind}; {suggestion(name, list(things))}")
     settings = [] if kind == "spaces" else described_settings(find(kind, name))
+    choices = {key: list(values) for key, values in Space.load(name).choices.items()} if kind == "spaces" else {}
     lines = [f"{name}: {things[name]['what']}"]
     facts = [f"{word}: {things[name][key]}" for key, word in COLUMNS.items() if things[name].get(key)]
     lines += [f"  [{'; '.join(facts)}]"] if facts else []
-    lines += [f"Settings{HOW.get(kind, '')}:"] if settings else ["No settings."]
+    lines += [f"Settings{HOW.get(kind, '')}:"] if settings else ["Choices:"] if choices else ["No settings."]
+    lines += [f"  {key:<18} {', '.join(map(str, values))}" for key, values in choices.items()]
     for setting in settings:
         lines += [f"  {setting.name:<18} {setting.sentence}", *([f"  {'':<18} {setting.what}"] if setting.what else [])]
-    return {**things[name], "settings": [setting.json() for setting in settings]}, lines
+    listed = {"choices": choices} if choices else {"settings": [setting.json() for setting in settings]}
+    return {**things[name], **listed}, lines
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:

@@ -227,8 +227,9 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
     """Validate `arrays`, X or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
     `validate_data` also sets, or compares, the number and names of the columns of `estimator`. `checks` are its further
-    arguments. Text among numbers raises `WrongInput`, which names only its position. Unless `checks` allow NaN, NaN in
-    X raises `WrongInput` if `estimator` has a setting `missing`. Other problems raise scikit-learn's `ValueError`.
+    arguments. Text among numbers raises `WrongInput`, which names only its position; so does an X of one dimension,
+    without its values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if `estimator` has a setting `missing`.
+    Other problems raise scikit-learn's `ValueError`.
     """
     try:
         if not y_numeric:
@@ -239,6 +240,9 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
         if str(problem).startswith("Input X contains NaN") and hasattr(estimator, "missing"):
             advice = 'missing="category" makes a gap a category of its own, missing=0.0 or another number fills it in'
             raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
+        if str(problem).startswith("Expected 2D array"):  # scikit-learn's message quotes values of X
+            advice = "Reshape your data: array.reshape(-1, 1) is one column, array.reshape(1, -1) is one row"
+            raise WrongInput(f"expected X with two dimensions, got {np.ndim(arrays[0])}. {advice}") from None
         if "could not convert" not in str(problem):
             raise
     raise _text_among_numbers(*arrays)

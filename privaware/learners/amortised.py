@@ -64,9 +64,14 @@ COPIES = 8
 class Amortised(Learner):
     """A learner of an additive model by a pretrained network.
 
-    `rounds` is the number of passes over the rows, which share the budget equally. `cells` is about the number of
-    levels of a number without declared bins. `weights` is a file written by
-    `privaware reproduce ours/tables_prior/weights`; None takes the file in the package.
+    Parameters
+    ----------
+    rounds : int
+        Number of passes over the rows, which share the budget equally.
+    cells : int
+        About how many levels a number column without declared bins has.
+    weights : str, optional
+        A file written by `privaware reproduce ours/tables_prior/weights`; by default the file in the package.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

@@ -153,13 +153,31 @@ CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
 
 @dataclass(frozen=True, kw_only=True)
 class DpGen(PlainNetwork):
-    """A learner that trains a network on `samples` synthetic images.
+    """A learner that trains a network on synthetic images.
 
-    `variant` is "published" or "corrected". `score` is a table of `ScoreSettings` that replace the defaults of the
-    variant. As published: there are `pairs` pairs of rows and answers, answers come from `candidates` rows at the
-    claimed epsilon `1 / noise`, and the labelling classifier is trained on the `public` rows, or on the private rows if
-    `public` is None. Corrected: `norm` is the clipping norm, and a row gets `draws` draws of noise at each step. The
-    other settings belong to the network that learns from the images.
+    As published, answers have the claimed epsilon `1 / noise`, and the labelling classifier is trained on the `public`
+    rows, or on the private rows if `public` is None.
+
+    Parameters
+    ----------
+    variant : str
+        "published", which has no guarantee, or "corrected".
+    score : mapping, optional
+        A table of `ScoreSettings` that replace the defaults of the variant.
+    samples : int
+        Number of synthetic images.
+    candidates : int
+        As published only: number of rows among which the answer to a row is drawn.
+    pairs : int
+        As published only: number of pairs of a row and its answer.
+    norm : float
+        Corrected only: the clipping norm.
+    draws : int
+        Corrected only: number of draws of noise for a row at each step.
+
+    Notes
+    -----
+    The other settings belong to the network that learns from the images.
     """
 
     on_ranks: ClassVar[bool] = True

@@ -74,10 +74,15 @@ DEPTH = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Fourier(AdditiveStart):
-    """A learner that starts from an additive model and adds `count` random Fourier features.
+    """A learner that starts from an additive model and adds random Fourier features.
 
     Outputs of a skewed target are corrected with strength `skew_correction`. `AdditiveStart` explains the other
     settings.
+
+    Parameters
+    ----------
+    count : int
+        Number of random Fourier features.
     """
 
     _piece: ClassVar[str] = "random Fourier feature"

@@ -52,10 +52,24 @@ MOST_NUMBERS = {"cpu": 2**30, "cuda": 2**32}
 class Gep(MomentumNetwork):
     """The learner `dpsgd` with gradients in a subspace that public gradients span, plus their residuals.
 
-    The first `anchors` of the `public` rows span the subspace. The parameters are cut into `blocks`, and `directions`
-    is the number of directions in all blocks together. Coordinates are clipped to `norm`, residuals to
-    `residual * norm`; with `residual` 0 residuals are dropped. A subspace is computed by `power` power iterations and
-    kept for `refresh` steps. `decay` is the weight decay. `dpsgd` documents the other settings.
+    Coordinates in the subspace are clipped to `norm`. `dpsgd` documents the other settings.
+
+    Parameters
+    ----------
+    directions : int
+        Number of directions of the subspace, in all blocks together.
+    blocks : int
+        Number of blocks into which the parameters are cut.
+    residual : float
+        Residuals are clipped to `residual * norm`; 0 drops them.
+    anchors : int
+        Number of public rows, the first ones, whose gradients span the subspace.
+    power : int
+        Number of power iterations that compute a subspace.
+    refresh : int
+        Number of steps for which a subspace is kept.
+    decay : float
+        Weight decay.
     """
 
     needs_public: ClassVar[bool] = True

@@ -111,12 +111,33 @@ class Teachers:
 class Pate(Student):
     """A student that learns from public rows which teachers labelled by noisy votes.
 
-    `public` are rows without labels; teachers vote on the first `queries` of them (default: up to 200). By default the
-    number of `teachers` is one for every hundred declared rows, between 10 and 500. `vote` is one of `VOTES`. With
-    "confident_gnmax" a query is answered if the noisy number of votes for its top class reaches the fraction
-    `threshold` of the teachers, and if fewer than `answers` (None: all) were answered before. The noise multiplier of
-    this test is `threshold_noise * noise`. `ridge` is the penalty of ridge regressions. `teacher_epochs`,
-    `teacher_batch` and `teacher_lr` are for teachers that are networks; `epochs`, `batch` and `lr` are for the student.
+    Parameters
+    ----------
+    teachers : int, optional
+        Number of teachers; by default one for every hundred declared rows, from 10 to 500.
+    queries : int, optional
+        Number of public rows, the first ones, on which teachers vote; by default up to 200.
+    vote : str
+        How the winner of a vote is released: "lnmax", "gnmax" or "confident_gnmax", which answers some queries only.
+    threshold : float
+        With "confident_gnmax", a query is answered if the noisy number of votes for its top class reaches this fraction
+        of the teachers.
+    threshold_noise : float
+        With "confident_gnmax", the noise multiplier of the test of a query is `threshold_noise * noise`.
+    answers : int, optional
+        With "confident_gnmax", the largest number of queries that are answered; by default all.
+    ridge : float
+        Penalty of teachers that are ridge regressions.
+    teacher_epochs : float
+        Number of passes of a teacher that is a network over its rows.
+    teacher_batch : int
+        Batch size of teachers that are networks.
+    teacher_lr : float
+        Learning rate of teachers that are networks.
+
+    Notes
+    -----
+    `epochs`, `batch` and `lr` are for the student, which `Student` explains.
     """
 
     teachers: int | None = None

@@ -68,15 +68,31 @@ MEMORY = 2**23
 class PrivateKnn(Student):
     """A student that learns from public rows which their nearest private rows labelled by noisy votes.
 
-    In each of `stages`, `queries` other public rows (default: up to 400) are put to the vote. The `neighbours` nearest
-    rows of a Poisson sample of the private rows, at sampling rate `rate`, vote on a query. By default `neighbours` is
-    `rate * rows / (2 * classes)`, half of an average class in a sample. With a `threshold` a query is answered only if
-    the noisy number of votes for its top class reaches this fraction of the neighbours, and if fewer than `answers`
-    (None: all) of the stage were answered before. Without a `threshold` all queries are answered. The noise multiplier
-    of this test is `threshold_noise * noise`. `neighbour_features` are descriptions of `privaware.features` for the
-    distances; by default scattering for images of at least 4 x 4 pixels, and `feature_for` the schema for other data.
-    After the first stage, distances also use the last hidden activations of a student trained on the labels so far.
-    `Student` explains the other settings.
+    The nearest rows of a Poisson sample of the private rows vote on a query, which is a public row. After the first
+    stage, distances also use the last hidden activations of a student trained on the labels so far. `Student` explains
+    the other settings.
+
+    Parameters
+    ----------
+    neighbours : int, optional
+        Number of rows that vote on a query; by default `rate * rows / (2 * classes)`, half of an average class in a
+        sample.
+    rate : float
+        Sampling rate of the private rows for a query.
+    queries : int, optional
+        Number of public rows that are put to the vote in a stage, other rows in each stage; by default up to 400.
+    stages : int
+        Number of stages.
+    threshold : float, optional
+        A query is answered only if the noisy number of votes for its top class reaches this fraction of the neighbours;
+        by default all queries are answered.
+    threshold_noise : float
+        With a `threshold`, the noise multiplier of its test is `threshold_noise * noise`.
+    answers : int, optional
+        With a `threshold`, the largest number of queries that are answered in a stage; by default all.
+    neighbour_features : list, optional
+        Descriptions of `privaware.features` for the distances; by default scattering for images of at least 4 x 4
+        pixels, and `feature_for` the schema for other data.
     """
 
     neighbours: int | None = None

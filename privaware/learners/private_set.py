@@ -63,15 +63,40 @@ INNER_STEPS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSet(PlainNetwork):
-    """A learner that trains a network on `per_class` synthetic examples for each class.
+    """A learner that trains a network on a few synthetic examples for each class.
 
-    The examples come from `networks` random networks that `matching` describes. By default there is one network for
-    every 50 declared rows, from 10 to 1000, and `matching` is the published convolutional network, or one hidden layer
-    for tables and for images with less than 16 pixels on a side. Each network is matched in `rounds` (default:
-    `per_class`) of `queries` noisy gradients of an expected `private_batch` rows, clipped to `norm`. Between two rounds
-    it learns for `inner` epochs (default: `500 // rounds`, at least 1) with learning rate `network_lr`. `example_lr`
-    (default: `0.1 * sqrt(1000 / networks)`) and `example_momentum` are learning rate and momentum of the synthetic
-    examples. The other settings belong to the network that learns from them.
+    The examples match noisy gradients of random networks, one network after another. Each network is matched in several
+    rounds, and learns from the synthetic examples between two rounds.
+
+    Parameters
+    ----------
+    per_class : int
+        Number of synthetic examples for each class.
+    networks : int, optional
+        Number of random networks; by default one for every 50 declared rows, from 10 to 1000.
+    rounds : int, optional
+        Number of rounds for each network; by default `per_class`.
+    queries : int
+        Number of noisy gradients in a round.
+    inner : int, optional
+        Number of epochs for which a network learns between two rounds; by default `500 // rounds`, at least 1.
+    private_batch : int
+        Expected number of rows in a noisy gradient.
+    norm : float
+        Clipping norm.
+    example_lr : float, optional
+        Learning rate of the synthetic examples; by default `0.1 * sqrt(1000 / networks)`.
+    example_momentum : float
+        Momentum coefficient of the synthetic examples.
+    network_lr : float
+        Learning rate of the random networks.
+    matching : mapping, optional
+        Description of the random networks; by default the published convolutional network, or one hidden layer for
+        tables and for images with less than 16 pixels on a side.
+
+    Notes
+    -----
+    The other settings belong to the network that learns from the synthetic examples.
     """
 
     on_ranks: ClassVar[bool] = True

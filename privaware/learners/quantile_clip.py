@@ -34,12 +34,22 @@ __all__ = ["QuantileClip"]
 class QuantileClip(MomentumNetwork):
     """The learner `dpsgd` with a clipping norm that begins at `norm` and moves towards a quantile of gradient norms.
 
-    `target` is the quantile, `clip_lr` the learning rate of the clipping norm, and `least` and `most` its bounds
-    (default: half of `norm` and four times `norm`). An update moves the weights by up to `lr` times the clipping norm,
+    An update moves the weights by up to `lr` times the clipping norm,
     so `lr` fits clipping norms near `norm` only. Far above `norm` updates grow, gradients grow with them, and the
-    clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`. `count_noise` is the standard
-    deviation of the noise on the count (default: ten times the noise multiplier). `MomentumNetwork` explains the other
-    settings.
+    clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`. `MomentumNetwork` explains the
+    other settings.
+
+    Parameters
+    ----------
+    target : float
+        The quantile that the clipping norm follows.
+    clip_lr : float
+        Learning rate of the clipping norm.
+    count_noise : float, optional
+        Standard deviation of the noise on the count of gradients below the clipping norm; by default ten times the
+        noise multiplier.
+    least, most : float, optional
+        Bounds of the clipping norm; by default half of `norm` and four times `norm`.
     """
 
     clip: str = "quantile"

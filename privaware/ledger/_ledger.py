@@ -543,7 +543,10 @@ class Ledger(Summarised):
         """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
             if find(entries, "finished", entry.run):
-                raise WrongInput(f"{lock.shown_path(self.path)}: run {entry.run!r} has already finished")
+                raise WrongInput(
+                    f"{lock.shown_path(self.path)}: run {entry.run!r} has already finished; name another folder or "
+                    "checkpoint for a new run"
+                )
             paid = (charged.event, charged.partition, charged.seed)
             other_rows = None not in (charged.rows, entry.rows) and charged.rows != entry.rows
             if paid != (entry.event, entry.partition, entry.seed) or other_rows:

@@ -119,6 +119,6 @@ def price_key(space: Space, point: Point) -> str:
 def unpriced(candidate: Any) -> WrongInput:
     """Return the error for a candidate whose privacy cost is not among the costs that the space declares."""
     return WrongInput(
-        f"a candidate costs something else than the space declares ({candidate!r:.160}); list the choices that change "
-        "the cost under `priced` in the space"
+        f"a candidate costs something else than the space declares ({candidate!r:.160}); name the choices that change "
+        'the cost at the top of the space, such as priced = ["steps"]'
     )

@@ -59,17 +59,61 @@ HERE = Runtime()
 class DpNas(SearchProcedure):
     """The settings of the search.
 
+    Parameters
+    ----------
+    epochs : int
+        Number of epochs.
+    warm_up : int
+        Number of first epochs in which cells are random and the controller does not learn.
+    rate : float
+        Sampling rate of a step.
+    norm : float
+        Clipping norm.
+    lr : float
+        Learning rate of the shared weights.
+    last_lr : float
+        The learning rate falls from `lr` to `last_lr * lr`.
+    momentum : float
+        Momentum coefficient.
+    decay : float
+        Weight decay.
+    aware : float
+        Largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
+    updates : int
+        Number of controller updates in an epoch.
+    cells : int
+        Number of cells whose scores an update of the controller uses.
+    held_rate : float
+        Sampling rate of the validation rows for these scores.
+    reward_noise : float
+        Noise multiplier of the scores, divided by the noise multiplier of the steps.
+    derived : int
+        Number of cells that are scored at the end.
+    entropy : float
+        Weight of the entropy bonus of the controller.
+    controller_lr : float
+        Learning rate of the controller.
+    baseline : float
+        Decay of the average reward.
+    hidden : int
+        Number of units of a layer of the controller.
+    clamp : float, optional
+        The logits of the controller are replaced by `clamp * tanh(logits)`; by default they are used as they are.
+    nodes : int
+        Number of nodes of a cell, at most 5.
+    policy : str
+        "controller", or "uniform": no controller, but random search over the same shared weights.
+    network : mapping
+        Fields of the model `dpnas` other than its cell.
+    microbatch : int, optional
+        Number of examples processed at once; it does not change the cost.
+    precision : str
+        Precision of products on a GPU; it does not change the cost.
+
+    Notes
+    -----
     The cost depends on `epochs`, `warm_up`, `rate`, `updates`, `held_rate`, `reward_noise`, `policy` and the noise
-    multiplier of the steps. `rate` is the sampling rate of a step. The learning rate falls from `lr` to `last_lr * lr`,
-    and the controller has `controller_lr`. In the first `warm_up` epochs cells are random and the controller does not
-    learn. A cell has `nodes` nodes, at most 5.
-    `aware` is the largest noise multiplier of steps on public rows; with more noise the shared weights do not learn.
-    `updates` is the number of controller updates in an epoch. An update uses the scores of `cells` cells on validation
-    rows sampled at `held_rate`. `reward_noise` is the noise multiplier of the scores divided by the noise multiplier of
-    the steps. `derived` cells are scored at the end. `network` has the fields of the model `dpnas` other than its cell.
-    With `policy` "uniform" there is no controller: random search over the same shared weights. `norm` is the clipping
-    norm, and `decay` the weight decay. `entropy` is the weight of the entropy bonus, and `baseline` the decay of the
-    average reward. `hidden` and `clamp` are as for `Controller`. `microbatch` and `precision` do not change the cost.
+    multiplier of the steps.
 
     These settings are from the paper: `epochs`, `warm_up`, `norm`, `momentum`, `decay`, `entropy` and `nodes`;
     `rate = 0.01` is its batch of 300 on CIFAR-10. These are from the authors' code: `hidden`, `aware`, `baseline`, and

@@ -32,9 +32,14 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(RoundStrategy):
-    """A strategy that tries all points of a space, or `trials` points at equal distances in the order of the grid.
+    """A strategy that tries all points of a space, or some of them.
 
     A space of more than `MAX_POINTS` points raises `WrongInput`.
+
+    Parameters
+    ----------
+    trials : int, optional
+        Number of points, at equal distances in the order of the grid; by default all points.
     """
 
     adaptive: ClassVar[bool] = False

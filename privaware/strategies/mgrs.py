@@ -34,9 +34,15 @@ __all__ = ["Mgrs"]
 class Mgrs(RoundStrategy):
     """Random search in generations, with trial counts from the logarithmic distribution.
 
-    `generations` are the expected numbers of trials, each at least 1.01. If `trials` is given, they are scaled to this
-    total first. After the first generation a candidate is a mutation of the best trial so far with probability
-    `mutation`, and otherwise a new random candidate.
+    Parameters
+    ----------
+    generations : tuple of int
+        Expected number of trials of each generation, each at least 1.01.
+    trials : int, optional
+        Expected number of trials in all, to which `generations` are scaled.
+    mutation : float
+        After the first generation, the probability that a candidate is a mutation of the best trial so far; otherwise
+        it is a new random candidate.
     """
 
     adaptive: ClassVar[bool] = True

@@ -32,9 +32,16 @@ __all__ = ["Optuna"]
 
 @dataclass(frozen=True, kw_only=True)
 class Optuna(RoundStrategy):
-    """A search with `trials` trials by `sampler`, the name of a class of `optuna.samplers`.
+    """A search by a sampler of Optuna.
 
-    `batch` trials (fewer in the last round) are requested together and train as one population.
+    Parameters
+    ----------
+    trials : int
+        Number of trials.
+    batch : int
+        Number of trials (fewer in the last round) that are requested together and train as one population.
+    sampler : str
+        The name of a class of `optuna.samplers`.
     """
 
     adaptive: ClassVar[bool] = True

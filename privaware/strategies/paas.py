@@ -46,10 +46,25 @@ MAX_ATTEMPTS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Paas(RoundStrategy):
-    """Genetic search of `generations` generations of `population` candidates.
+    """Genetic search.
 
-    If `trials` is given, there are as many generations as this number of trials needs. The top of the file explains
-    `keep`, `spare`, `mutation` and `refill`.
+    Parameters
+    ----------
+    generations : int
+        Number of generations.
+    population : int
+        Number of candidates of a generation.
+    trials : int, optional
+        Number of trials; there are as many generations as it needs.
+    keep : float
+        Fraction of the best candidates of a generation that become parents.
+    spare : float
+        Fraction of the remaining candidates that become parents, drawn at random.
+    mutation : float
+        Probability that a child is mutated.
+    refill : str
+        "rest": parents stay in the population, and children fill the remaining places. "all": children replace the
+        entire population.
     """
 
     adaptive: ClassVar[bool] = True

@@ -35,9 +35,16 @@ __all__ = ["Racing"]
 
 @dataclass(frozen=True, kw_only=True)
 class Racing(RoundStrategy):
-    """Successive halving that starts with `candidates` candidates, or with `trials` candidates if `trials` is given.
+    """Successive halving.
 
-    After each round the best `1 / faster` of the candidates (rounded down) continue, but at least one.
+    Parameters
+    ----------
+    candidates : int
+        Number of candidates of the first round.
+    trials : int, optional
+        The same; it replaces `candidates`.
+    faster : int
+        After each round the best `1 / faster` of the candidates (rounded down) continue, but at least one.
     """
 
     adaptive: ClassVar[bool] = True

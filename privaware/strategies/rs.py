@@ -41,10 +41,17 @@ SHAPES = (0.5, 1.0, 2.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Rs(RoundStrategy):
-    """Random search with `trials` expected trials (at least 1.01), from the logarithmic distribution.
+    """Random search with a random number of trials.
 
-    If `trials` is None, the cheapest distribution is used that tries one of the best fraction `top` of all candidates
-    with probability `chance`.
+    Parameters
+    ----------
+    trials : int, optional
+        Expected number of trials, from the logarithmic distribution (at least 1.01). By default the cheapest
+        distribution is used that tries one of the best candidates with probability `chance`.
+    chance : float
+        Without `trials`, the probability that at least one of the best candidates is tried.
+    top : float
+        Without `trials`, the fraction of all candidates that counts as best.
     """
 
     adaptive: ClassVar[bool] = False

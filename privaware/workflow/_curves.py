@@ -55,10 +55,10 @@ class Point:
     scores: tuple[float, ...]
 
 
-def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+def interval(scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> tuple[float, float]:
     """Return the ends of the t-interval of the mean of `scores`; both ends are the score if there is only one.
 
-    The interval has this `confidence`, between 0 and 1.
+    The interval has this `confidence`, between 0 and 1. `share=True` limits it to [0, 1].
 
     >>> [round(end, 3) for end in interval([0.9, 0.92, 0.94])]
     [0.87, 0.97]
@@ -70,7 +70,8 @@ def interval(scores: Sequence[float], confidence: float = 0.95) -> tuple[float, 
     from scipy import stats
 
     reach = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1)) / math.sqrt(len(values))
-    return mean - reach, mean + reach
+    low, high = mean - reach, mean + reach
+    return (max(low, 0.0), min(high, 1.0)) if share else (low, high)
 
 
 def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
@@ -78,9 +79,7 @@ def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.9
 
     `share=True` limits the interval to [0, 1].
     """
-    low, high = interval(scores, confidence)
-    if share:
-        low, high = max(low, 0.0), min(high, 1.0)
+    low, high = interval(scores, confidence, share=share)
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
     return Point(
         curve=curve,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from privaware.descent._code_facts import tensor_digest
@@ -15,9 +16,9 @@ from privaware.ranks import Ranks
 from privaware.workflow.run.options import Say
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
-__all__ = ["rows_and_targets", "rows_of_all"]
+__all__ = ["expect_usable", "rows_and_targets", "rows_of_all"]
 
 NOT_USED = (
     "the rows of the DataLoader are used; its batches, order and sampler are not used, because the guarantee is priced "
@@ -25,6 +26,8 @@ NOT_USED = (
 )
 """What `train` says about a DataLoader."""
 PAIRS = "expected a data set of pairs (input, target) of tensors or numbers"
+CHECKED_TOGETHER = 64
+"""Number of rows that `expect_usable` passes through the module at a time."""
 
 
 def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, Any]:
@@ -125,6 +128,35 @@ def rows_of_all(ranks: Ranks, inputs: Any, targets: Any, *, own_rows: bool) -> t
 
     *several, labels = (torch.cat(items) for items in zip(*parts, strict=True))
     return (tuple(several) if isinstance(inputs, (tuple, list)) else several[0]), labels
+
+
+def expect_usable(module: nn.Module, loss: Callable[..., Any], inputs: Any, targets: Any, device: str) -> None:
+    """Raise `WrongInput` if `module` or `loss` fails on some rows, or if the loss of a row is not a number.
+
+    Every row passes once through a copy of the module in evaluation mode. So a class or token out of range, or a
+    missing number, is found before the charge. The message names positions and quotes no value of a row.
+    """
+    import torch
+
+    examples, probe = examples_of(inputs, targets), copy.deepcopy(module).to(device).eval()
+    kind = next(parameter.dtype for parameter in probe.parameters())
+    last = max(len(targets) - CHECKED_TOGETHER, 0)
+    for start in (*range(0, last, CHECKED_TOGETHER), last):
+        part = (item[start : start + CHECKED_TOGETHER] for item in examples)
+        *several, labels = (item.to(device, kind if item.is_floating_point() else None) for item in part)
+        cause = "the loss is not a number"
+        try:
+            with torch.no_grad():
+                if not loss(probe(*several), labels).isnan().any():
+                    continue
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as problem:  # the message of PyTorch may hold a value of a row
+            cause = f"the module or the loss fails ({type(problem).__name__})"
+        raise WrongInput(
+            f"expected rows that the module and the loss can use, but {cause} on some of the rows {start} to "
+            f"{start + len(labels) - 1}; correct classes or tokens that are out of range, and missing numbers"
+        )
 
 
 def _overlap(parts: Sequence[Sequence[Tensor]]) -> str:

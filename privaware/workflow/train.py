@@ -30,7 +30,8 @@ from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
-from privaware.workflow._torch_rows import rows_and_targets, rows_of_all
+from privaware.workflow._torch_rows import expect_usable, rows_and_targets, rows_of_all
+from privaware.workflow.run.options import expect_device
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
 from privaware.workflow.run.row_ledger import known_path, register_rows
@@ -127,8 +128,11 @@ def train(
 
     Notes
     -----
-    The ledger is charged before a mechanism sees a row. In a script that `torchrun` started, all processes train
-    together, and rank 0 charges the ledger once; the number of processes does not change the result.
+    The ledger is charged before a mechanism sees a row. Before the charge every row passes once through a copy of the
+    module, and rows that the module or the loss cannot use, such as a class out of range, raise `WrongInput`.
+
+    In a script that `torchrun` started, all processes train together, and rank 0 charges the ledger once; the number of
+    processes does not change the result.
 
     Examples
     --------
@@ -156,9 +160,11 @@ def train(
         settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
+        expect_device(device)
         descent.check(module, inputs, targets, device=device)  # raises before anything is charged
         if ranks is not None:
             ranks.expect_device(device)
+        expect_usable(module, descent.loss, inputs, targets, device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
         run = None if saved is None else f"train {Path(saved.path).resolve()}"

@@ -66,6 +66,15 @@ def test_interval_of_several_seeds_is_over_the_seeds() -> None:
     assert high - low == pytest.approx(2 * 12.706 * 0.05, rel=1e-3)  # Student's t with one degree of freedom
 
 
+@pytest.mark.parametrize("accuracy", [True, False])
+def test_interval_of_an_accuracy_is_between_0_and_1(accuracy: bool) -> None:
+    cells = [cell("linear", 1.0, seed, score) for seed, score in enumerate([0.85, 0.99])]
+    more = {"accuracy": ANY} if accuracy else {}
+    [found] = summary([replace(one, result={**one.result, **more}) for one in cells])
+    assert found.intervals["tailored_auc"][1] <= 1
+    assert (found.intervals["score"][1] <= 1) is accuracy  # an R2 has no lower end
+
+
 def test_interval_of_one_seed_is_over_its_rows() -> None:
     one = cell("linear", 1.0, 0, 0.5)
     facts = {"auc": 0.55, "auc_interval": [0.45, 0.65]}

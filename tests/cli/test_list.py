@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
+
 import pytest
 
 from privaware import accounting
 from privaware.cli.list import catalogue
 from privaware.learners import PHASES, find_learner
-from privaware.registry import names
+from privaware.registry import find, names
 from privaware.schema import Schema
 from privaware.workflow.run.learner_settings import described_settings
 from tests.cli.people import Run
@@ -76,6 +78,28 @@ def test_every_number_of_every_learner_has_a_range() -> None:
         if setting.type in ("int", "float") and not setting.range
     ]
     assert open_ended == []
+
+
+@pytest.mark.parametrize("kind", ["learners", "strategies"])
+def test_every_setting_has_a_sentence(kind: str) -> None:
+    silent = [
+        f"{name}.{setting.name}"
+        for name in names(kind)
+        for setting in described_settings(find(kind, name))
+        if not setting.what
+    ]
+    assert silent == []
+
+
+def test_type_of_a_setting_from_another_module_is_plain() -> None:
+    made = make_dataclass("Own", [("smooth", float, 1.0)], frozen=True)
+    assert [setting.type for setting in described_settings(made)] == ["float"]
+
+
+def test_list_of_one_space_shows_its_choices(run: Run) -> None:
+    [fcn] = run("list", "spaces", "fcn", "--json").json["spaces"]
+    assert fcn["choices"]["layers"] == [1, 2, 3]
+    assert "layers 1, 2, 3" in " ".join(run("list", "spaces", "fcn").out.split())
 
 
 def test_list_of_an_unknown_name_suggests_one(run: Run) -> None:

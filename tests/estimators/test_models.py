@@ -274,6 +274,21 @@ def test_one_class_trains_only_where_more_are_declared():
     assert model.predict(X).all()
 
 
+def test_missing_label_is_named_by_its_row():
+    X, y = measurements()
+    labels = np.where(y, "yes", "no").astype(object)
+    labels[3] = None
+    with pytest.raises(WrongInput, match="row 4 of y: expected a label, got none"):
+        PrivateClassifier().fit(X, labels)
+
+
+def test_array_of_one_dimension_is_not_quoted():
+    X, y = measurements()
+    with pytest.raises(WrongInput, match="two dimensions, got 1") as problem:
+        PrivateClassifier().fit(X[:, 0], y)
+    assert str(X[0, 0])[:6] not in str(problem.value)
+
+
 def test_labels_that_only_differ_in_spaces_are_refused():
     X, y = measurements()
     with pytest.raises(WrongInput, match="spaces around them"):

@@ -118,6 +118,27 @@ def test_module_that_mixes_examples_costs_nothing(tmp_path):
     assert ledger.spent() == 0
 
 
+@pytest.mark.parametrize("column", ["class", "token", "number"])
+def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
+    x, y = task()
+    tokens = (x > 0).long()
+    module = nn.Sequential(nn.Embedding(2, 4), nn.Flatten(), nn.Linear(16, 2)) if column == "token" else nn.Linear(4, 2)
+    {"class": y, "token": tokens[:, 0], "number": x[:, 0]}[column][130] = torch.nan if column == "number" else 77
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(WrongInput, match="rows 128 to 191") as problem:
+        train(module, tokens if column == "token" else x, y, **settings)
+    assert "77" not in str(problem.value)
+    assert ledger.spent() == 0
+
+
+def test_device_that_the_machine_lacks_is_refused(tmp_path):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+    with pytest.raises(WrongInput, match="got 'tpu'"):
+        train(nn.Linear(4, 2), x, y, device="tpu", ledger=tmp_path / "rows.ledger", **settings)
+
+
 class DrawsItself(nn.Module):
     """Drops units by a function, so that masks belong to no example."""
 

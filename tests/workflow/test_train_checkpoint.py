@@ -97,7 +97,7 @@ def test_a_finished_run_is_not_resumed_from_a_kept_copy(stopped: str, ledger: Le
     shutil.copy(stopped, f"{stopped}.copy")
     train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
     shutil.copy(f"{stopped}.copy", stopped)
-    with pytest.raises(WrongInput, match="has already finished"):
+    with pytest.raises(WrongInput, match="has already finished; name another folder or checkpoint"):
         train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
 
 

@@ -32,9 +32,16 @@ DAMPING = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class RandomTrees(AdditiveStart):
-    """A learner that starts from an additive model and adds `trees` of this `depth`.
+    """A learner that starts from an additive model and adds trees.
 
-    Leaves are multiplied by `lr`, or by less where noise would move outputs too far.
+    Parameters
+    ----------
+    trees : int
+        Number of trees.
+    depth : int
+        Depth of a tree, which is the number of columns that it reads.
+    lr : float
+        Factor of the leaves; it is reduced where noise would move outputs too far.
     """
 
     _piece: ClassVar[str] = "tree"

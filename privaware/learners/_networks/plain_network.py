@@ -43,12 +43,16 @@ class PlainNetwork(Learner):
         Batch size; at most the number of rows.
     lr : float, optional
         Initial learning rate of a cosine schedule; by default 0.05.
-    momentum, decay : float
-        Momentum coefficient and weight decay.
+    momentum : float
+        Momentum coefficient.
+    decay : float
+        Weight decay.
     mixup : float
         Parameter of the Beta distribution that mixes pairs of examples; 0 for no mixing.
-    shift, mirror : bool
-        Whether each image is shifted, and every second image mirrored, anew in every step.
+    shift : bool
+        Whether each image is shifted anew in every step.
+    mirror : bool
+        Whether every second image is mirrored anew in every step.
     device, progress, journal
         The device, a progress callback and a folder of intermediate releases from which an interrupted run resumes.
         They do not change the released model.

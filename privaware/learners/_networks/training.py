@@ -289,7 +289,12 @@ class Network(Learner):
 class MomentumNetwork(Network):
     """A network trained by clipped noisy gradient descent with momentum: the base class of `dpsgd` and its variants.
 
-    `momentum` is the momentum coefficient; `Network` explains the other settings.
+    `Network` explains the other settings.
+
+    Parameters
+    ----------
+    momentum : float
+        Momentum coefficient.
     """
 
     phase: ClassVar[str] = "model training"

@@ -73,7 +73,7 @@ def described_settings(make: Any) -> list[Setting]:
     return [
         Setting(
             name=item.name,
-            type=str(item.type).replace(" | None", ""),
+            type=getattr(item.type, "__name__", str(item.type)).replace(" | None", ""),
             default=item.default if item.default_factory is MISSING else item.default_factory(),
             range=_range(make, item.name),
             what=said.get(item.name, ""),
