@@ -56,17 +56,16 @@ _DATA = (
     "A file (CSV, JSON, Parquet, Feather, Excel, ARFF, Stata, SAS, SPSS or .npz), a folder with one subfolder of "
     "images or texts for each class, or a built-in data set (`privaware data list`)."
 )
-_ACCEPT = (
-    "Use ranges and categories read from the rows, without noise. The result is not certified until you review them."
-)
+_ACCEPT = "Use ranges and categories read from the rows, without noise. The result is not certified."
 _DELTA = "The delta of the guarantee. Default: 1e-5, or 0.1 / rows if there are 100,000 rows or more."
 _UNIT = "The unit of privacy: a column that identifies the person of each row, or `label`. Default: one row."
 
 DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False, autocompletion=complete_data)]
-MODEL = Annotated[Path, typer.Argument(help="A model folder made by `privaware fit`.", show_default=False)]
+_MODEL = "A model folder made by `privaware fit` or `search`."
+MODEL = Annotated[Path, typer.Argument(help=_MODEL, show_default=False)]
 TARGET = Annotated[str | None, option("The column to predict. Built-in data sets have a default.")]
 EPSILON = Annotated[float, option("The privacy budget of this run. A smaller epsilon is more private.")]
-DELTA = Annotated[float | None, option("The delta of the guarantee; it must be well below 1 / rows. Default: 1e-5.")]
+DELTA = Annotated[float | None, option(_DELTA)]
 SCHEMA = Annotated[
     Path | None, option("A TOML file with the public facts about the columns; `privaware schema` drafts one.")
 ]
@@ -167,7 +166,7 @@ SHOW_VALUES = Annotated[
 
 RUN_OPTIONS: dict[str, tuple[Any, Any]] = {
     "target": (TARGET, None),
-    "delta": (Annotated[float | None, option(_DELTA)], None),
+    "delta": (DELTA, None),
     "schema": (SCHEMA, None),
     "accept_schema": (ACCEPT, False),
     "private_schema": (PRIVATE, False),
@@ -196,8 +195,8 @@ LAST = ("out", "show_values", "seed", "json")
 def with_run_options(verb: Verb) -> Verb:
     """Give a command the options `RUN_OPTIONS` and `--show-values` instead of its `**run_options`.
 
-    Before the command runs, raise `WrongInput` unless its data and its learner exist. `--show-values` is not passed on
-    to the command.
+    `--sign` needs `--out`, so a command without a parameter `out` does not get it. Before the command runs, raise
+    `WrongInput` unless its data and its learner exist. `--show-values` is not passed on to the command.
     """
 
     @functools.wraps(verb)
@@ -214,6 +213,7 @@ def with_run_options(verb: Verb) -> Verb:
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in {**RUN_OPTIONS, "show_values": (SHOW_VALUES, False)}.items()
+        if name != "sign" or "out" in signature.parameters
     ]
     options = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in (shared[0], *parameters, *shared[1:])]
     options.sort(key=lambda parameter: LAST.index(parameter.name) if parameter.name in LAST else -1)

@@ -34,10 +34,15 @@ def dpsgd(
     """Compute the epsilon of DP-SGD, or the noise multiplier for a given epsilon."""
     from privaware import accounting
     from privaware.errors import WrongInput
+    from privaware.schema import Schema
+    from privaware.workflow.run.options import RunOptions
+    from privaware.workflow.run.plan import expect_budget
 
-    delta = accounting.DEFAULT_DELTA if delta is None else delta
     if (noise is None) == (epsilon is None):
         raise WrongInput("expected one of --noise and --epsilon, got " + ("neither" if noise is None else "both"))
+    schema = Schema(rows=rows)
+    delta = RunOptions(delta=delta).delta_for(schema)
+    expect_budget(schema, 1.0 if epsilon is None else epsilon, delta)
     run = accounting.dpsgd(rows, batch, str(epochs))
     multiplier = accounting.calibrate(run.event, epsilon or 0.0, delta) if noise is None else noise
     bounds = accounting.bounds(run.event(multiplier), delta)

@@ -12,7 +12,7 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 
 app = typer.Typer()
-_SUBJECT = "A model folder, or data as for `privaware fit`: a file or a built-in data set."
+_SUBJECT = "A model folder, or data as for `privaware fit`."
 SUBJECT = Annotated[str, typer.Argument(help=_SUBJECT, show_default=False, metavar="MODEL_OR_DATA")]
 ATTACK = Annotated[str, o.option("The attack: one_run, many_run, or one of `privaware list attacks`.")]
 LEARNER = Annotated[str, o.option("With data: the learner to audit, one of `privaware list learners`, or auto.")]
@@ -20,9 +20,10 @@ METHOD = Annotated[
     str | None, o.option("With data: audit a selector of `privaware list selectors`, or bounds, instead of a learner.")
 ]
 SEARCH = Annotated[
-    str | None, o.option(f"{o.STRATEGY_TEXT} With data and many_run: audit a search in --space instead of a learner.")
+    str | None, o.option("rs. With data and many_run: audit a random search in --space instead of a learner.")
 ]
 SPACE = Annotated[str | None, o.option(o.SPACE_TEXT)]
+EPSILON = Annotated[float, o.option("With data: the epsilon of the audited mechanism.")]
 INSERT = Annotated[
     str, o.option("For one_run: where canaries are inserted. gradient: into gradients and sums; input: into the rows.")
 ]
@@ -34,7 +35,8 @@ _SHADOWS = "For membership attacks: the number of shadow models. Default: the nu
 SHADOWS = Annotated[int | None, o.option(_SHADOWS)]
 TRAINING = Annotated[str, o.option("How shadow models are trained: private or without_privacy.", "--shadow-training")]
 PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them, as a file or a built-in data set.")]
-FOLDER = Annotated[Path | None, o.option("With data: a new folder for the result, in audit.json.")]
+_OUT = "With data: a new folder for audit.json. The audit of a model folder is written into that folder."
+FOLDER = Annotated[Path | None, o.option(_OUT)]
 
 
 @app.command(epilog="Example: privaware audit wisconsin --learner linear --epsilon 4 --attack one_run")
@@ -46,7 +48,7 @@ def audit(
     method: METHOD = None,
     search: SEARCH = None,
     space: SPACE = None,
-    epsilon: o.EPSILON = 1.0,
+    epsilon: EPSILON = 1.0,
     set_: o.SET = None,
     insert: INSERT = "gradient",
     canaries: CANARIES = 1000,

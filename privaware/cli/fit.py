@@ -31,7 +31,7 @@ SCORE = Annotated[bool, o.option(_SCORE, "--score")]
 SCORE_EPSILON = Annotated[float | None, o.option("The epsilon of the released score, instead of a tenth of --epsilon.")]
 _ALSO = (
     "A table to release within the epsilon of the score, with intervals: confusion, threshold (two classes) or "
-    "calibration; repeatable."
+    "calibration; repeatable. It implies --score."
 )
 SCORE_ALSO = Annotated[list[str] | None, o.option(_ALSO)]
 _METRIC = "The metric to optimise and show: accuracy or auc for classification, r2 or mae for regression."

@@ -36,7 +36,7 @@ NAME = Annotated[str | None, typer.Argument(help=_NAME)]
 
 @app.command("list", epilog="Example: privaware list learners, or privaware list learners linear")
 def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.JSON = False) -> None:
-    """List the available learners, selectors, strategies, attacks, models and data sets, or the settings of one."""
+    """List the available algorithms, models, search spaces and data sets, or the settings of one."""
     if kind is not None and name is not None:
         facts, lines = _details(kind, name)
         show({kind: [facts]}, lines, json)

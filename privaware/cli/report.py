@@ -17,7 +17,7 @@ app = typer.Typer()
 def report(
     model: o.MODEL,
     out: Annotated[
-        Path | None, typer.Option(help="The HTML file to write. Default: report.html in the model folder.")
+        Path | None, typer.Option(help="A new HTML file, needed with --describe. Default: report.html in the folder.")
     ] = None,
     describe: o.DESCRIBE = None,
     seed: o.NO_SEED = None,

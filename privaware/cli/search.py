@@ -14,9 +14,10 @@ from privaware.cli._terminal import say, show
 app = typer.Typer()
 SPACE = Annotated[str, o.option(o.SPACE_TEXT)]
 STRATEGY = Annotated[str, o.option(o.STRATEGY_TEXT, "--strategy", "--search", completes="strategies")]
-TOTAL = Annotated[float | None, o.option("The total epsilon of the search and its model.", "--epsilon")]
+_TOTAL = "The total epsilon of the search and its model. Default: 1, if there is no --model-epsilon."
+TOTAL = Annotated[float | None, o.option(_TOTAL, "--epsilon")]
 MODEL_EPSILON = Annotated[
-    float | None, o.option("The epsilon of one trained model. The total follows from the strategy.")
+    float | None, o.option("Instead of --epsilon: the epsilon of one model. The total follows from the strategy.")
 ]
 OPTION = Annotated[list[str] | None, o.option("An option of the strategy, as NAME=VALUE; repeatable.", "--option")]
 _PUBLIC = "Similar public rows, as a file or a built-in data set. A search on public rows has no privacy cost."

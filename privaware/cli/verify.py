@@ -12,6 +12,8 @@ from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
 app = typer.Typer()
+_SUBJECT = "A folder made by `privaware fit`, `search`, `select`, `crossover` or `audit`."
+SUBJECT = Annotated[Path, typer.Argument(help=_SUBJECT, show_default=False)]
 LEDGER = Annotated[
     Path | None, o.option("The ledger of the data set. With it, the charge and the hashes of all files are checked.")
 ]
@@ -19,8 +21,8 @@ KEY = Annotated[Path | None, o.option("A PEM file with the Ed25519 public key of
 
 
 @app.command(epilog="Example: privaware verify income-model --ledger people.csv.ledger")
-def verify(model: o.MODEL, ledger: LEDGER = None, key: KEY = None, seed: o.NO_SEED = None, json: o.JSON = False) -> int:
-    """Recompute the guarantee of a model, and check its files against the ledger and the signature."""
+def verify(model: SUBJECT, ledger: LEDGER = None, key: KEY = None, seed: o.NO_SEED = None, json: o.JSON = False) -> int:
+    """Recompute the guarantee of a model, and compare its files with the ledger and the signature, if given."""
     from privaware.workflow.verify import verify as run
 
     verdict = run(model, ledger=ledger, key=key)

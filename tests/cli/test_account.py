@@ -16,3 +16,11 @@ def test_account_prices_a_run_and_calibrates_it(run: Run) -> None:
     aimed = run("account", "dpsgd", *sizes, "--epsilon", priced["epsilon"]["pld"], "--json").json
     assert aimed["noise"] == pytest.approx(1.1, rel=1e-3)
     assert aimed["epsilon"]["pld"] <= priced["epsilon"]["pld"]
+
+
+def test_account_takes_the_delta_of_fit(run: Run) -> None:
+    sizes = ("--batch", 256, "--epochs", 1, "--noise", 1.1)
+    assert run("account", "dpsgd", "--rows", 50_000, *sizes, "--json").json["delta"] == 1e-5
+    assert run("account", "dpsgd", "--rows", 1_000_000, *sizes, "--json").json["delta"] == 1e-7
+    refused = run("account", "dpsgd", "--rows", 1000, *sizes, "--delta", 0.1)
+    assert (refused.code, "expected delta well below 1 / rows" in refused.err) == (2, True)
