@@ -24,14 +24,14 @@ from privaware.data import Data
 from privaware.errors import BudgetExceeded
 from privaware.events import Event, Gaussian
 from privaware.mechanism import Mechanism
-from privaware.preprocessing.ranges import Ranges
+from privaware.preprocessing._ranges.open_columns import outline
 from privaware.schema import Schema
 from privaware.workflow._comparison import Comparison, Side
 from privaware.workflow._contenders import Contender
 from privaware.workflow._score_cells import train_schema
 from privaware.workflow.auto import Stage
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.plan import BOUNDS_FRACTION, RELEASE_BOUNDS, Plan, bounds_within, grouped, rows_moved
+from privaware.workflow.run.plan import BOUNDS_FRACTION, RELEASE_BOUNDS, Plan, grouped, ranges_within, rows_moved
 from privaware.workflow.run.source import Source
 from privaware.workflow.run.training_plan import training_plan
 
@@ -220,7 +220,7 @@ def comparison_planner(
         bounds are not declared, their release is charged too.
     """
     delta = options.delta_for(source.schema)
-    schema = source.schema if source.schema.bounded else _ranges(delta).outline(source.schema)
+    schema = source.schema if source.schema.bounded else outline(source.schema)
     held_out = 0.0 if source.builtin else HELD_OUT
     train_facts = train_schema(schema, held_out)
 
@@ -262,7 +262,7 @@ def _comparison_plan(
     parts: list[tuple[str, Event]] = []
     mechanism: Mechanism[Any] = comparison
     if not source.schema.bounded:
-        bounds, what = _ranges(delta), RELEASE_BOUNDS
+        bounds, what = ranges_within(delta), RELEASE_BOUNDS
         budget = BOUNDS_FRACTION * accounting.epsilon(grouped(comparison.trainings(schema), size), delta)
         share = accounting.calibrate(lambda noise: grouped(bounds.cost(source.schema, noise), size), budget, delta)
         parts.append((what, grouped(bounds.cost(source.schema, share), size)))
@@ -278,11 +278,6 @@ def _comparison_plan(
         parts=tuple(parts),
         **facts,
     )
-
-
-def _ranges(delta: float) -> Ranges:
-    """Return the mechanism that releases the bounds of all columns at once, with a part of `delta`."""
-    return Ranges(delta=bounds_within(delta).delta)
 
 
 def _side(plans: Sequence[Plan]) -> Side:

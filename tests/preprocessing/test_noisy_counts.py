@@ -40,8 +40,9 @@ def test_span_takes_in_neighbours_that_are_likely_full() -> None:
 
 def test_a_far_cell_that_noise_explains_is_left_out() -> None:
     counts = noisy_counts(np.full(850, 5.0), EDGES, 48.0, 2)
-    counts[-3] = 3.5 * 48
-    assert span(counts, EDGES, 48.0)[1] <= 32
+    for deviations, reaches in ((3.5, False), (5.0, False), (6.0, True)):
+        counts[-3] = deviations * 48
+        assert (span(counts, EDGES, 48.0)[1] > 32) is reaches
 
 
 def test_shrunken_counts_are_nearer_to_the_truth() -> None:

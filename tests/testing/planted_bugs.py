@@ -154,8 +154,8 @@ PLAYED = {
     "cfs_greedy": ("half the noise", "a row counted twice"),
     "cfs_ga": ("half the noise", "a row counted twice"),
     "top": ("half the noise",),
-    "bounds, categories": ("half the noise", "a row counted twice"),
-    "bounds, numbers": ("a tenth of the noise",),
+    "ranges, categories": ("half the noise", "a row counted twice"),
+    "ranges, numbers": ("half the noise", "a row counted twice"),
     "search": ("half the noise",),
 }
 """Bugs of our own mechanisms that the canary games prove, blind to calls and sensitivities."""

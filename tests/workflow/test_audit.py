@@ -17,7 +17,7 @@ from privaware.errors import WrongInput
 from privaware.learners.additive import Additive
 from privaware.learners.boosted import Boosted
 from privaware.learners.linear import Linear
-from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.preprocessing.ranges import Ranges
 from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.selectors.top import Top
 from privaware.strategies._search import Search
@@ -169,17 +169,15 @@ def test_selection_step_and_bought_schema_are_audited(people: Path, method: str)
     assert not found.refuted
 
 
-@pytest.mark.parametrize(("selector", "runs"), [(CfsGreedy, 80), (Top, 80), (NoisyMaximumRanges, 120)])
+@pytest.mark.parametrize(("selector", "runs"), [(CfsGreedy, 80), (Top, 80), (Ranges, 120)])
 def test_many_runs_find_a_choice_or_a_schema_without_noise(
     selector: type[Any], runs: int, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are crafted so that one more decides the choice; random ones would hide a choice without any noise."""
     run = selector.run
     monkeypatch.setattr(selector, "run", lambda self, data, noise, rng: run(self, data, noise / 1000, rng))
-    options: dict[str, Any] = (
-        {} if selector is NoisyMaximumRanges else {"accept_schema": True, "settings": {"columns": 1}}
-    )
-    method = "bounds" if selector is NoisyMaximumRanges else selector.__module__.split(".")[-1]
+    options: dict[str, Any] = {} if selector is Ranges else {"accept_schema": True, "settings": {"columns": 1}}
+    method = "bounds" if selector is Ranges else selector.__module__.split(".")[-1]
     found = audit(people, target="y", method=method, attack="many_run", epsilon=1.0, seed=1, runs=runs, **options)
     assert found.refuted
 

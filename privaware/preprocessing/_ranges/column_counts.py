@@ -41,6 +41,16 @@ Span = tuple[float, float]
 OUTSTANDING_DEVIATIONS = 4.0
 """A cell whose count exceeds this many standard deviations of noise holds rows."""
 
+FAR_DEVIATIONS = 5.5
+"""`OUTSTANDING_DEVIATIONS` for a cell that reaches `FAR_FACTOR` times as far from zero as the fullest cell.
+
+A column has 75 cells, and noise alone exceeds 4 deviations in one of 30,000 cells; a range that is wider by such a cell
+makes its column useless.
+"""
+
+FAR_FACTOR = 100.0
+"""How many times as far from zero as the fullest cell a cell counts as far."""
+
 INSIDE_DEVIATIONS = 3.0
 """`OUTSTANDING_DEVIATIONS` for a cell that is no farther from zero than an outstanding cell."""
 
@@ -120,7 +130,9 @@ def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
     """
     limits = np.concatenate([[-FARTHEST], edges, [FARTHEST]])
     distances = np.maximum(np.abs(limits[:-1]), np.abs(limits[1:]))
-    outstanding = np.flatnonzero(counts > OUTSTANDING_DEVIATIONS * scale)
+    fullest = np.argmax(np.where(distances > DECADES[0], counts, -np.inf))  # zero is a cell of its own
+    far = distances > FAR_FACTOR * distances[fullest]
+    outstanding = np.flatnonzero(counts > np.where(far, FAR_DEVIATIONS, OUTSTANDING_DEVIATIONS) * scale)
     if not len(outstanding):
         outstanding = np.array([int(np.argmax(counts / scale - math.log(2) * np.abs(np.log10(distances))))])
     farthest = distances[outstanding].max()

@@ -10,7 +10,7 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING
 from privaware.mechanism import Mechanism
-from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.preprocessing._ranges.open_columns import outline
 from privaware.registry import names
 from privaware.schema import Schema
 from privaware.selectors import find_selector
@@ -33,7 +33,7 @@ def selection_stage(
     selector or setting, and if the data are not a table.
     """
     selector = selector_for(schema, method, settings)
-    outlined = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
+    outlined = schema if schema.bounded else outline(schema)
     what = f"choose columns with {method}"
     if selector.cost(outlined, 1.0) == NOTHING:
         return Stage(what=what, mechanism=selector, join=keep_columns)

@@ -27,7 +27,7 @@ from privaware.guarantee import sampler_sentence
 from privaware.learners import Learner, find_learner
 from privaware.mechanism import Mechanism, Then, unit
 from privaware.preprocessing import Transformation
-from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.preprocessing._ranges.open_columns import outline
 from privaware.preprocessing._ranges.target_histogram import TargetHistogramRange
 from privaware.preprocessing.ranges import Ranges
 from privaware.schema import Schema
@@ -41,7 +41,6 @@ __all__ = [
     "BOUNDS_FRACTION",
     "RELEASE_BOUNDS",
     "Plan",
-    "bounds_within",
     "chooses_columns",
     "expect_budget",
     "expect_finite_price",
@@ -51,18 +50,19 @@ __all__ = [
     "grouped",
     "model_event",
     "priced",
+    "ranges_within",
     "rows_moved",
     "schema_plan",
     "search_plan",
     "selection_plan",
 ]
 
-BOUNDS_SHARE = 0.5
-"""Noise multiplier of the bounds that noisy maxima choose, divided by the noise multiplier of the learner."""
 SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
-"""Approximate fraction of the budget for bounds that are computed from counts of all columns at once."""
+"""Approximate fraction of the squared inverse noise multipliers for bounds before Gaussian releases."""
+BOUNDS_EPSILON = 0.2
+"""Fraction of epsilon for bounds before other releases; together they cost a little less than the sum."""
 TEXT_COLUMNS = 2
 """Number of columns as which a whole text counts when the budget for bounds and bins is set."""
 RELEASE_BOUNDS = "release bounds"
@@ -245,7 +245,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds or categories to release, got {schema.form} data without any")
-    return _calibrated("bounds", bounds_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
+    return _calibrated("bounds", ranges_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
 
 
 def search_plan(
@@ -268,7 +268,7 @@ def search_plan(
     expect_budget(schema, target, delta)
     for learner in search.space.learners:
         expect_unit(learner, find_learner(learner), schema)
-    expect_valid_space(search, schema if schema.bounded else NoisyMaximumRanges().outline(schema))
+    expect_valid_space(search, schema if schema.bounded else outline(schema))
     noise = None
     if epsilon is None:
         noise = accounting.calibrate(lambda noise: model_event(search, schema, noise), target, delta)
@@ -319,12 +319,12 @@ def priced(
 ) -> Plan:
     """Return the plan of a mechanism, calibrated to (epsilon, delta).
 
-    If the schema does not declare all bounds, private bounds are released first. `name` is the `learner` of the plan,
-    and `what` describes the release. If `noise` is given, it is the noise multiplier, nothing is calibrated, and
-    `epsilon` is only the requested epsilon of the plan.
+    If the schema does not declare all bounds, and `mechanism` has a cost, private bounds are released first. `name` is
+    the `learner` of the plan, and `what` describes the release. If `noise` is given, it is the noise multiplier,
+    nothing is calibrated, and `epsilon` is only the requested epsilon of the plan.
     """
-    if not schema.bounded:
-        mechanism = _bounds_before(name, schema, mechanism, delta).then(mechanism)
+    if not schema.bounded and mechanism.cost(outline(schema), 1.0) != NOTHING:
+        mechanism = _bounds_before(name, schema, mechanism, epsilon, delta, noise).then(mechanism)
     return _calibrated(name, mechanism, schema, what, epsilon, delta, noise)
 
 
@@ -365,22 +365,34 @@ def chooses_columns(mechanism: Mechanism[Any]) -> bool:
     return isinstance(mechanism, Selector) and mechanism.releases == "columns"
 
 
-def _bounds_before(name: str, schema: Schema, mechanism: Mechanism[Any], delta: float) -> Stage:
+def _bounds_before(
+    name: str, schema: Schema, mechanism: Mechanism[Any], epsilon: float, delta: float, noise: float | None
+) -> Stage:
     """Return the release of bounds as a stage before `mechanism`, whose learner is called `name`.
 
-    Before Gaussian releases, the bounds come from counts of all columns at once, which cost less than two noisy maxima
-    for each column. Before other releases noisy maxima choose the bounds, with noise that scales with the noise of the
-    mechanism; if only the target has no bounds, they come from a histogram.
+    `epsilon` and `delta` are the budget of both, or `noise` is the noise multiplier of `mechanism`. The bounds come
+    from counts of all columns at once. If only the target has no bounds, and the releases of `mechanism` are not
+    Gaussian, they come from a histogram.
     """
-    cost, single = mechanism.cost(NoisyMaximumRanges().outline(schema), 1.0), chooses_columns(mechanism)
+    outlined = outline(schema)
+    cost = mechanism.cost(outlined, 1.0)
     parts = [leaf.event if isinstance(leaf, Sampled) else leaf for leaf, _ in leaves(cost)]
-    chosen: NoisyMaximumRanges | Ranges | TargetHistogramRange = replace(bounds_within(delta), single=single)
-    share = BOUNDS_SHARE
-    if parts and all(isinstance(part, Gaussian) for part in parts):
-        chosen = Ranges(delta=bounds_within(delta).delta, bins=BINS.get(name, 0), single=single)
+    ranges = replace(ranges_within(delta), single=chooses_columns(mechanism))
+    chosen: Ranges | TargetHistogramRange = ranges
+    if all(isinstance(part, Gaussian) for part in parts):
+        chosen = replace(ranges, bins=BINS.get(name, 0))
         share = share_for(cost, BOUNDS_FRACTION * fraction_of_columns(schema))
     elif all(column.bounded for column in schema.declared):
         chosen, share = TargetHistogramRange(), SPAN_SHARE
+    else:
+
+        def price(noise: float) -> Event:
+            return mechanism.cost(outlined, noise)
+
+        if noise is None:
+            noise = accounting.calibrate(price, (1 - BOUNDS_EPSILON) * epsilon, delta)
+        budget = BOUNDS_EPSILON / (1 - BOUNDS_EPSILON) * accounting.epsilon(price(noise), delta)
+        share = accounting.calibrate(lambda noise: ranges.cost(schema, noise), budget, delta) / noise
     return Stage(what=RELEASE_BOUNDS, mechanism=chosen, join=Data.coded_by, outline=chosen.outline, share=share)
 
 
@@ -395,9 +407,9 @@ def fraction_of_columns(schema: Schema) -> float:
     return others / (others + TEXT_COLUMNS * whole)
 
 
-def bounds_within(delta: float) -> NoisyMaximumRanges:
+def ranges_within(delta: float) -> Ranges:
     """Return the mechanism for private bounds; its own delta is its default, but at most `delta / 100`."""
-    return NoisyMaximumRanges(delta=min(NoisyMaximumRanges().delta, delta / 100))
+    return Ranges(delta=min(Ranges().delta, delta / 100))
 
 
 def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:

@@ -10,7 +10,7 @@ from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event
 from privaware.learners import find_learner
 from privaware.mechanism import Mechanism, Then
-from privaware.preprocessing._ranges.noisy_maximum import NoisyMaximumRanges
+from privaware.preprocessing._ranges.open_columns import outline
 from privaware.preprocessing._ranges.target_moments import TargetMomentsRange
 from privaware.preprocessing.bins import Bins
 from privaware.schema import Schema
@@ -94,7 +94,7 @@ def search_mechanism(
 
 def outlined(schema: Schema, choice: Choice) -> Schema:
     """Return the public facts of the rows that the learner of `choice` sees, after the releases before it."""
-    after = schema if schema.bounded else NoisyMaximumRanges().outline(schema)
+    after = schema if schema.bounded else outline(schema)
     for stage in choice.before:
         after = stage.outline(after)
     return after

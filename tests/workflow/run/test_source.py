@@ -136,6 +136,6 @@ def test_unknown_target_is_refused_before_rows_are_read(tmp_path: Path, monkeypa
     with pytest.raises(WrongInput) as after_reading:
         typed(read(tmp_path / "people.csv", header=True), target="yy")
     monkeypatch.setattr(CsvFile, "frame", lambda file: pytest.fail("all rows are read"))
-    with pytest.raises(WrongInput, match=r"'people.csv': expected a target among .* 'yy'; did you mean y") as early:
+    with pytest.raises(WrongInput, match=r"'people.csv': expected a target among .* 'yy'; did you mean 'y'") as early:
         fit(tmp_path / "people.csv", target="yy", epsilon=1.0, header=True)
     assert str(early.value) == str(after_reading.value)
