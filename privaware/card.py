@@ -350,7 +350,7 @@ class ModelCard(Summarised):
             raise WrongInput(f"{NAME}: {sentence:.400}") from None
         except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
             # Events and schema check values, but not every hostile type that could replace them.
-            raise WrongInput(f"{NAME}: expected the entries that fit writes, got others") from None
+            raise WrongInput(f"{NAME}: a value is damaged: expected it as fit wrote it; restore the folder") from None
 
     @classmethod
     def _from_json(cls, value: Any) -> ModelCard:

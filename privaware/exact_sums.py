@@ -58,7 +58,10 @@ MOST_BITS = 45
 
 @dataclass(frozen=True, kw_only=True)
 class Lattice:
-    """The multiples of `step` in [-bound, bound]. The largest is at most `2**bits` steps."""
+    """The multiples of `step` in [-bound, bound], to which values are rounded so that sums and products are exact.
+
+    The largest multiple is at most `2**bits` steps.
+    """
 
     bound: float
     bits: int

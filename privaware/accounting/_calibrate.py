@@ -82,15 +82,16 @@ def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, de
         return False
 
 
-def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
+def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack: float = TOLERANCE / 4) -> float:
     """Return an approximate noise multiplier for the budget (epsilon, delta); `cost(noise)` is the event.
 
-    Brent's method solves for ln(noise), because ln(epsilon) is almost linear in it. Return `_SMALLEST` if it fits the
+    Brent's method solves for ln(noise), because ln(epsilon) is almost linear in it. It aims at `(1 - slack) * epsilon`,
+    or at `epsilon` if a part of the cost that no noise reduces lies between. Return `_SMALLEST` if it fits the
     budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
     """
     from scipy import optimize
 
-    aim = math.log(epsilon * (1 - TOLERANCE / 4))
+    aim = math.log(epsilon * (1 - slack))
 
     def gap(log_noise: float) -> float:
         spent = _price.quick(cost(math.exp(log_noise)), delta)
@@ -101,6 +102,8 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float) -> flo
         while gap(here + step) > 0:
             here += step
             if here > math.log(_LARGEST):
+                if slack and _price.quick(cost(math.exp(here)), delta) <= epsilon:
+                    return _search(cost, epsilon, delta, slack=0.0)
                 raise _unreachable(epsilon, delta)
         low, high = here, here + step
     else:

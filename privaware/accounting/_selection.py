@@ -109,7 +109,7 @@ def log_mean(eta: float, log_gamma: float) -> float:
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
-    """Return the Rényi divergences of `selected` at `orders`, where `base` has the divergences of one run there.
+    """Return upper bounds on the Rényi divergences of `selected` at `orders`; `base` has those of one run there.
 
     Paper: Papernot and Steinke 2022. `profile` is the privacy profile of one run; only a Poisson number of runs needs
     it.

@@ -272,8 +272,8 @@ class Stack:
     def inputs(self, inputs: Any) -> tuple[Tensor, ...]:
         """Return the inputs of the module as a tuple of tensors, from one array or several of equal length.
 
-        Floats get the stack's type. Raise `WrongInput` if lengths differ, or if there is no input or one without
-        length.
+        Floats get the stack's type. Raise `WrongInput` if lengths differ, if there is no input, or if one is a
+        scalar.
         """
         several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
         tensors = tuple(self.tensor(item) for item in several)

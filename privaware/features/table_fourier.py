@@ -1,12 +1,13 @@
 """Random Fourier features of a table: a linear model on them is a kernel machine over small sets of columns.
 
 A number becomes the mean of its place between its bounds and of its rank among the bins of the schema, scaled to a
-standard deviation of about 1. A category, and a hashed text, becomes a unit vector times `CATEGORY_DISTANCE`. A feature
-is the cosine of a random phase plus the entries of a few columns times random frequencies. Phases and frequencies are
-drawn once from a public seed. Features read one column, two columns, four columns or all columns, in turn. As `count`
-grows, the inner product of two rows approaches half the mean of Gaussian kernels over random sets of columns; a kernel
-over k columns has width `scale` * sqrt(k). The L2 norm of a row is at most 1, for any values. Earlier versions called
-this feature `waves`; models that name it so still load.
+standard deviation of about 1. A category becomes a one-hot vector times `CATEGORY_DISTANCE`, and a hashed text its
+buckets, with an L2 norm of at most 1 together, times `CATEGORY_DISTANCE`. A feature is the cosine of a random phase
+plus the entries of a few columns times random frequencies. Phases and frequencies are drawn once from a public seed.
+Features read one column, two columns, four columns or all columns, in turn. As `count` grows, the inner product of two
+rows approaches half the mean of Gaussian kernels over random sets of columns; a kernel over k columns has width
+`scale` * sqrt(k). The L2 norm of a row is at most 1, for any values. Earlier versions called this feature `waves`;
+models that name it so still load.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines; sets of columns after Duvenaud,
 Nickisch, Rasmussen 2011, Additive Gaussian Processes, arXiv:1112.4394.

@@ -62,7 +62,11 @@ A pair that differs more gets a larger noise level.
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Training pairs: `noisy` rows, the position of the row that is the `answer` of each, and its noise `level`."""
+    """Training pairs: `noisy` rows, the position of the row that each has as its `answer`, and a noise `level` of each.
+
+    The answer comes from a randomised response, so it often is another row than the one to which noise was added. The
+    level may be larger than that of the added noise (see `plausible_level`).
+    """
 
     noisy: np.ndarray
     answer: np.ndarray

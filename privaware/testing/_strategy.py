@@ -157,7 +157,10 @@ def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
     if not strategy.adaptive and any(other != points_by_seed[0] for other in points_by_seed[1:]):
         raise BrokenPromise(f"{name}: says that it is not adaptive, but asks for other candidates for other scores")
     if strategy.rounds(space, TRIAL_EVENT) != rounds:
-        raise BrokenPromise(f"{name}: its rounds changed after a search: they must be public")
+        raise BrokenPromise(
+            f"{name}: rounds() of the strategy returned other rounds after a search; they must follow from the space "
+            "alone, not from scores"
+        )
 
 
 def _points_asked(

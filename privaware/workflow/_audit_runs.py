@@ -268,11 +268,16 @@ class MembershipGame:
     settings: AuditSettings
 
     def expect_possible(self, schema: Schema) -> None:
-        """Raise `WrongInput`, before any charge, if shadow models are to be trained without noise and cannot be.
+        """Raise `WrongInput`, before any charge, without declared bounds, or if shadow models cannot be trained.
 
-        The training without noise is tried on a table without rows. Nothing is checked if shadow models are trained
-        with privacy, or if the attack uses none.
+        A training without noise is tried on a table without rows. It is not tried if shadow models are trained with
+        privacy, or if the attack uses none.
         """
+        if not schema.bounded:
+            raise WrongInput(
+                f"expected declared bounds and categories for the attack {self.settings.attack}; give a schema with "
+                "--schema"
+            )
         if self.settings.shadow_training == "private" or not self.settings.shadow_count:
             return
         try:

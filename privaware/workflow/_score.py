@@ -339,8 +339,7 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
     most = 0.9 * total if before else total
     if epsilon > most:
         raise WrongInput(
-            f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got "
-            f"{epsilon:g}; training and score use different rows, so the total is the larger of the two costs"
+            f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got {epsilon:g}"
         )
 
 

@@ -74,10 +74,11 @@ class Crossover(Summarised, Result):
     """The crossover epsilon, both score curves, and the total cost; `models` are the two models by their names.
 
     In a dry run `crossover` is None, and the curves have no points. `repeats` is the number of trainings of each model
-    at each epsilon. `note` says in words what the scores are. `plan` are the sentences of the plan. `certified` is
-    false if the run has a seed, the plan has a flaw, or the schema was not reviewed. `seconds` is the running time.
-    `out` is the folder of the result, or None. `evaluation` says whether the scores are exact scores on the public test
-    rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
+    at each epsilon. `note` says what was charged or, on built-in data, that the scores are no private release. `plan`
+    are the sentences of the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema was
+    not reviewed. `seconds` is the running time. `out` is the folder of the result, or None. `evaluation` says whether
+    the scores are exact scores on the public test rows of a built-in data set; otherwise they are noisy scores on
+    held-out private rows.
     """
 
     crossover: Crossing | None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privaware import accounting
 from privaware.accounting import _calibrate, _price
 from privaware.errors import WrongInput
-from privaware.events import Approximate, Event, Gaussian, Laplace
+from privaware.events import Approximate, Disjoint, Event, Gaussian, Laplace
 from tests.accounting.trainings import DELTA, training
 
 few = settings(max_examples=6, deadline=None)
@@ -43,6 +43,15 @@ def test_calibration_with_a_fixed_part() -> None:
         accounting.calibrate(cost, 0.3, DELTA)
     with pytest.raises(WrongInput, match="some noise can reach"):
         accounting.calibrate(lambda n: Gaussian(noise=n) + Approximate(epsilon=0.1, delta=2e-5), 1.0, DELTA)
+
+
+def test_calibration_with_a_fixed_part_of_the_whole_budget() -> None:
+    def cost(noise: float) -> Event:
+        return Disjoint(events=(Gaussian(noise=noise), Laplace(noise=1.0)))
+
+    noise = accounting.calibrate(cost, 1.0, DELTA)
+    assert accounting.epsilon(cost(noise), DELTA) <= 1.0
+    assert noise == pytest.approx(accounting.calibrate(lambda n: Gaussian(noise=n), 1.0, DELTA), rel=5e-3)
 
 
 def test_calibration_is_cached_and_survives_a_damaged_cache(

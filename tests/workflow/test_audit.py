@@ -108,6 +108,12 @@ def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
     assert "gives no lower bound on epsilon" in found.sentence
 
 
+def test_membership_attack_without_declared_bounds_is_refused(people: Path) -> None:
+    with pytest.raises(WrongInput, match="--schema"):
+        audit(people, target="y", attack="threshold", learner="linear", **STEPS)
+    assert not Path(f"{people}.ledger").exists()
+
+
 @pytest.mark.parametrize("training", [pytest.param("private", marks=pytest.mark.slow), "without_privacy"])
 def test_shadow_models_have_the_needed_count_and_training(training: str) -> None:
     settings = {"steps": 2, "batch": 50, "architecture": {"name": "linear"}}

@@ -298,6 +298,11 @@ def test_unusable_scores_are_refused(asked: dict[str, Any], words: str) -> None:
         with_score(replace(plan, schema=replace(THREE, rows=900)), epsilon=0.5, metric="auc")
 
 
+def test_score_may_cost_the_whole_budget() -> None:
+    plan = training_plan(replace(TABLE, rows=300), epsilon=1.0, delta=1e-5, learner="majority")
+    assert with_score(plan, epsilon=1.0, metric=None).epsilon <= 1.0
+
+
 def test_rows_put_aside_are_a_fifth_of_few_and_5000_of_many() -> None:
     def held_out(rows: int) -> float:
         plan = training_plan(replace(TABLE, rows=rows), epsilon=1.0, delta=1e-9, learner="majority")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privaware._rounded import rounded_up
+from privaware._rounded import rounded_down, rounded_up
 from privaware.data import Data, Rows, Sum, release, uncoded_column, words_of
 from privaware.errors import Refused, WrongInput
 from privaware.events import Event, Laplace
@@ -178,13 +178,13 @@ class PersonsCheck:
             values, limit = max(count, 1.0), max(count + self.margin, 1.0)
             return (
                 f"Values of {name!r} repeat: about {values:,.0f} different values in {rows:,} rows, at most "
-                f"{limit:,.0f} with {1 - ERROR:.0%} confidence, so at least {rows / limit:.1f} rows for each value on "
-                "average."
+                f"{math.ceil(limit):,} with {1 - ERROR:.0%} confidence, so at least {rounded_down(rows / limit, 2)} "
+                "rows for each value on average."
             )
         most = min(max(repeats + self.margin, 0.0), rows)
         return (
-            f"Values of {name!r} do not clearly repeat: at most {most:,.0f} of {rows:,} rows repeat the value of "
-            f"another row ({1 - ERROR:.0%} confidence)."
+            f"Values of {name!r} do not clearly repeat: at most {math.ceil(most):,} of {rows:,} rows repeat the value "
+            f"of another row ({1 - ERROR:.0%} confidence)."
         )
 
     def charge(self, ledger: Ledger, key: str, source: Source, rng: Rng, rows: str | None) -> list[str]:

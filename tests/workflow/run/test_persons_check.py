@@ -166,7 +166,7 @@ def test_contradictions_about_persons_are_refused(table: Path, options: dict[str
     assert not Path(f"{table}.ledger").exists()
 
 
-def test_counted_values_are_said_with_the_noise_of_the_count() -> None:
+def test_bounds_of_counted_values_are_rounded_outward() -> None:
     check = PersonsCheck(columns=("PatNr",), epsilon=0.01, schema=replace(WORDS, rows=1945))
     [said] = check.sentences({"PatNr": 88.0})
-    assert "about 88 different values in 1,945 rows, at most 479 with 99% confidence, so at least 4.1 rows" in said
+    assert "about 88 different values in 1,945 rows, at most 480 with 99% confidence, so at least 4 rows" in said
