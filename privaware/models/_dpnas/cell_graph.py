@@ -44,7 +44,7 @@ KINDS: dict[type[nn.Module], str] = {
 }
 """Name of the kernel's activation for each activation layer."""
 WINDOW = (3, 1, 1)
-"""Kernel, stride and padding of the pools that have a kernel."""
+"""Side of the window, stride and padding of the pools for which there is a GPU kernel."""
 
 
 def edge_ends(nodes: int) -> list[tuple[int, int]]:
@@ -58,7 +58,7 @@ class CellGraph(nn.Module):
     `nodes` is the number of nodes after the entry. Subclasses define `forward`. A training engine may replace
     `node_outputs`.
 
-    With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
+    With `bf16` the GPU kernels store nodes as BF16 if TF32 products are allowed, since memory bandwidth limits them.
     The next layer must accept BF16, as `MaxPool2x2` does.
     """
 
@@ -68,7 +68,7 @@ class CellGraph(nn.Module):
 
     @property
     def node_dtype(self) -> torch.dtype:
-        """The number type in which nodes are stored."""
+        """The number type in which the GPU kernels store nodes."""
         return torch.bfloat16 if self.bf16 and torch.backends.cuda.matmul.allow_tf32 else torch.float32
 
     def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
@@ -102,9 +102,10 @@ class Cell(CellGraph):
 
 
 class MaxPool2x2(nn.MaxPool2d):
-    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte for each block for the backward pass instead of eight.
+    """Max pooling of 2 x 2 blocks, with a kernel for contiguous images on a GPU.
 
-    On a GPU the output is float32, also for BF16 inputs.
+    The kernel saves one byte for each block for the backward pass instead of eight. Its output is float32, also for
+    BF16 inputs.
     """
 
     def __init__(self) -> None:
