@@ -11,9 +11,9 @@ charges neither steps nor scores, "because the resulted architectures will be tr
 output of both, so this module charges both.
 Privacy: (epsilon, delta) for one row added or removed. A row is either a training row or a validation row. A training
 row changes the sum of a step by at most `norm`, and only if it is in the Poisson sample of that step. A validation row
-changes the m counts of a score by at most `sqrt(m)` in L2 norm. The choice of the next cell depends on noised values
-only. On public rows the same search has no privacy cost: scores are exact, and steps have noise only so that cells that
-suffer from noise score badly.
+changes the m counts from which m cells are scored by at most `sqrt(m)` in L2 norm. The choice of the next cell depends
+on noised values only. On public rows the same search has no privacy cost: scores are exact, and steps have noise only
+so that cells that suffer from noise score badly.
 Use when: rows are images, and there are public rows like them, or many thousand private rows. Compare with `rs` over
 the same space, which trains its candidates from scratch; docs/results/dpnas.md has a comparison.
 
