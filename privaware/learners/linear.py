@@ -20,7 +20,7 @@ each. Rows and residuals lie on public lattices, a clipped gradient is a functio
 sums are exact in any order (`_linear/gradient.py`). The sensitivity bound therefore holds in floating-point arithmetic,
 for any number of rows. Named `features` are computed in microbatches of one shape, so small that a probe finds no
 effect of the position of a row.
-Use when: rows are few, the budget is small, or features are good. The default for tables.
+Use when: rows are few, the budget is small, or features are good. `auto` takes it for images, texts and some tables.
 
 A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`.
 
@@ -96,7 +96,7 @@ class Linear(Learner):
     average : float
         Fraction of the last iterates whose average is released.
     bins : int
-        Number of bins for numeric columns that declare none; 0 takes the default of the feature `onehot`.
+        Number of bins for numeric columns that declare none; 0 keeps their numbers, scaled to [-1, 1].
     features : list of dict, optional
         Descriptions of `privaware.features`, applied in order; the result is scaled to norm 1.
     constant : float, optional
