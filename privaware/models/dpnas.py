@@ -119,7 +119,8 @@ class Dpnas(ImageDescription):
         return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._dpnas.cell_graph import Cell, edge_ends
+        from privaware.models._dpnas import edge_ends
+        from privaware.models._dpnas.cell_graph import Cell
 
         nodes = _nodes(self.cell)
         edges = [

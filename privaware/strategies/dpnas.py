@@ -34,9 +34,10 @@ from privaware._validate import expect, expect_count, expect_in, expect_nonnegat
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
+from privaware.models._dpnas import edge_ends
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._dpnas.cells import Cell, CellSearchResult, cells_from_indices, edges, uniform_cells
+from privaware.strategies._dpnas.cells import Cell, CellSearchResult, cells_from_indices, uniform_cells
 from privaware.strategies._strategy import Runtime, SearchProcedure
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class DpNas(SearchProcedure):
                 f"dpnas: expected images with classes, got a {schema.form} for {schema.task}; use another strategy"
             )
         ends = {"inputs": list(schema.shape), "outputs": len(schema.classes)}
-        cell = ["linear"] * len(edges(self.nodes))
+        cell = ["linear"] * len(edge_ends(self.nodes))
         description = {"name": "dpnas", "activation": "selu", **ends, **self.network, "cell": cell}
         return models.parse(description)  # type: ignore[return-value]
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from privaware.kernels import dpnas_cell as kernels
+from privaware.models._dpnas import edge_ends
 
 __all__ = [
     "BlockMaxima",
@@ -25,7 +26,6 @@ __all__ = [
     "KernelCall",
     "MaxPool2x2",
     "PlainGroupNorm",
-    "edge_ends",
     "kernel_calls",
     "node_states",
     "run_kernels",
@@ -45,11 +45,6 @@ KINDS: dict[type[nn.Module], str] = {
 """Name of the kernel's activation for each activation layer."""
 WINDOW = (3, 1, 1)
 """Side of the window, stride and padding of the pools for which there is a GPU kernel."""
-
-
-def edge_ends(nodes: int) -> list[tuple[int, int]]:
-    """Return (start node, end node) of every edge of a cell, in the order of its operations; node 0 is the entry."""
-    return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
 
 
 class CellGraph(nn.Module):
