@@ -227,7 +227,8 @@ class DpGen(PlainNetwork):
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes.
 
-        As published, a classifier chooses the codes after sampling. Corrected, each class has equally many images.
+        As published, a classifier chooses the codes after sampling. Corrected, each class has the same
+        share of the images.
         """
         classes = len(data.schema.classes)
         if self.variant == "published":

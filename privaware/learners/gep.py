@@ -57,7 +57,7 @@ class Gep(MomentumNetwork):
     Parameters
     ----------
     directions : int
-        Number of directions of the subspace, in all blocks together.
+        Approximate number of directions of the subspaces of all blocks together.
     blocks : int
         Number of blocks into which the parameters are cut.
     residual : float

@@ -360,7 +360,7 @@ class Linear(Learner):
         return averages["average"]
 
     def learning_rate(self, schema: Schema, noise: float) -> float:
-        """Return `lr` if given, otherwise a learning rate that falls with the noise in a weight.
+        """Return `lr` if given, otherwise a learning rate that falls with the noise in the weights.
 
         The default is `times_noise / spread`, within bounds. `spread` is the norm of the noise that all steps add to
         the weights at learning rate 1, or with named `features` to one weight. `times_noise` depends on public facts.
@@ -448,7 +448,7 @@ is about half of that limit.
 """
 
 LR_TIMES_NOISE = 2.0
-"""Default learning rate times the noise in a weight, for classification on default features."""
+"""Default learning rate times `spread` (`Linear.learning_rate`), for classification on default features."""
 
 REGRESSION_LR_TIMES_NOISE = 0.2
 """`LR_TIMES_NOISE` for regression, whose targets have absolute value at most 1, whereas logits reach several units."""
