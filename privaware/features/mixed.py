@@ -48,8 +48,8 @@ TYPICAL_ROWS = 1024
 class Mixed:
     """Features of the texts or the image of a row of a table, followed by features of its other columns.
 
-    A table without a column of whole texts or images, and rows of another shape than the schema says, raise
-    `WrongInput`.
+    A table without a column of images, or of texts that are not hashed, raises `WrongInput`. So do rows of another
+    shape than the schema says.
 
     Parameters
     ----------

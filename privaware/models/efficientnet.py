@@ -6,7 +6,7 @@ the shape of its input.
 
 Paper: Tan and Le 2019. On images of 32 x 32 the stem has stride 1, and no 1 x 1 convolution precedes the global pool.
 Without that convolution the network has the 3.6M parameters of Cheng et al., DPNAS, Table 2; with it there would be
-4.0M. Group norms with weights stand in place of batch norms. Dropout of rows and of blocks is left out.
+4.0M. Group norms with weights stand in place of batch norms. Dropout and stochastic depth are left out.
 Privacy: no cost of its own; no layer mixes rows, and the gate of a row is computed from that row only.
 Use when: comparing with Table 2 of DPNAS.
 

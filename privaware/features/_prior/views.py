@@ -183,8 +183,8 @@ def view_parts(
     """Return the maps at all `depths`, each averaged over `views(images, mirror)` and pooled to a square.
 
     `network` is a `backbone`. There are seven views, or fourteen with `mirror`. `pools` holds the side of the square
-    for each of `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth`
-    must be one of `depths`.
+    for each of `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged over the views, come last;
+    `depth` must be one of `depths`.
     """
 
     total: list[Tensor] = []

@@ -223,7 +223,10 @@ class Space:
         return list(points.values())
 
     def covering_points(self) -> list[Point]:
-        """Return different points in which every possible value of every choice occurs; a fixed seed draws the rest."""
+        """Return different points in which every possible value of every choice occurs.
+
+        The other choices of a point are drawn with a fixed seed.
+        """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for name, values in self.choices.items():
