@@ -36,7 +36,8 @@ class OneHot:
     Parameters
     ----------
     bins : int
-        Number of equal bins for numbers without declared bins; 0 keeps the number, scaled from its bounds to [-1, 1].
+        Number of equal bins for numbers without declared bins; 0 or 1 keeps the number, scaled from its bounds to
+        [-1, 1].
     norm : float
         Bound on the L2 norm of a row.
     """
