@@ -114,12 +114,12 @@ class Source:
     name : str
         The name of the data set.
     facts : Schema
-        Its schema, whose `rows` is the size of the training part.
+        Its schema, whose `rows` is the size of the training part, the public part included.
     test_rows : int
         The size of the test part.
     public_rows : int
-        The number of last training rows that become the public part for learners that need auxiliary rows; they are
-        then not used for training.
+        The number of last training rows that `load(public=True)` returns as the public part, for learners that need
+        auxiliary rows, and leaves out of the training part.
     read : callable
         Returns training and test rows from the folder with the official files (None if a package ships the rows).
     files : tuple of File
@@ -151,7 +151,8 @@ class Source:
     def load(self, *, public: bool = False) -> Dataset:
         """Return the rows; with `public` the last `public_rows` training rows become the public part, without labels.
 
-        Missing files are downloaded. Raise `WrongInput` if that fails, or if the files are not as published.
+        Missing files are downloaded. Raise `WrongInput` if that fails, if a file cannot be read, or if the number of
+        rows is not the published one. Checksums are compared after a download only.
         """
         schema = self.schema(public=public)
         try:

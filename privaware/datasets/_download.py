@@ -72,7 +72,7 @@ def present(name: str, files: tuple[File, ...]) -> Path | None:
 def locate(name: str, files: tuple[File, ...]) -> Path:
     """Return the folder that holds the files of `name`, downloaded into the cache first if necessary.
 
-    Raise `WrongInput` if a file is missing and cannot be downloaded, or has no known checksum.
+    Raise `WrongInput` if a missing file has no known checksum or cannot be downloaded.
     """
     if folder := present(name, files):
         return folder

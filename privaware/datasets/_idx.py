@@ -22,9 +22,10 @@ KINDS = ("images-idx3", "labels-idx1")
 
 
 def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, ...]:
-    """Return the four files, each with its address on every mirror; `checksums` go by `PARTS`, then by `KINDS`.
+    """Return the four files, each with its address on every mirror.
 
-    `mirrors` are addresses of folders, with a slash at the end.
+    `mirrors` are addresses of folders, with a slash at the end. `checksums` are in the order training images, training
+    labels, test images, test labels.
     """
     names = [f"{part}-{kind}-ubyte.gz" for part in PARTS for kind in KINDS]
     return tuple(

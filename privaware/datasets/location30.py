@@ -4,8 +4,8 @@ Rows: 5,010 without an official split: 4,008 train and 1,002 test, a fixed fifth
 order; the public part is the last 400 training rows (a tenth).
 Origin: R. Shokri, M. Stronati, C. Song, V. Shmatikov, Membership Inference Attacks against Machine
 Learning Models, 2017, made from the Foursquare check-ins of D. Yang et al. in Bangkok. The rows are read from a
-file `location30.npz` with arrays x and y; no checksum of the authors' archive is known, so it is not
-downloaded.
+file `$PRIVAWARE_DATA/location30/location30.npz` with arrays x (5010, 446) of 0 and 1, and y of clusters
+from 0 to 29. No checksum of the authors' archive is known, so it is not downloaded: write the file yourself.
 Licence: none stated; research use.
 
 >>> len(schema().columns), len(schema().classes)

@@ -1,4 +1,4 @@
-"""Random Fourier features and cosine bases: what features and learners of tables share, with each constant once.
+"""Random Fourier features and cosine bases, which features and learners of tables share.
 
 * `random_fourier_features` turns angles into features whose inner products approach a Gaussian kernel (Rahimi and Recht
   2007). `features/random_fourier.py`, `features/table_fourier.py` and the learner `fourier` draw the angles.
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 CATEGORY_DISTANCE = 1.4
-"""Factor on the unit vector of a category, beside numbers that have a standard deviation of about 1."""
+"""Factor on the one-hot vector of a category, beside numbers that have a standard deviation of about 1."""
 
 NUMBER_SCALE = math.sqrt(3)
 """Factor that gives a number uniform on [-1, 1] the standard deviation 1."""

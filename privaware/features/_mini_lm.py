@@ -76,7 +76,7 @@ class MiniLM:
             The codes of the tokens of each text.
         tokens : int
             Number of rows of the matrix, if it is above the number of tokens of all texts, which is the default. Rows
-            without a token are padding. Products of matrices of one shape round alike.
+            without a token are padding. With one number for all calls, all products have one shape and round alike.
 
         Returns
         -------

@@ -72,7 +72,8 @@ class Extractor:
     power : float
         Exponent of the averaged feature maps; 0.5 takes square roots.
     mirror : bool
-        Whether features are averaged over an image and its mirror image. Do not mirror letters or digits.
+        Whether the blocks of EfficientNet-Lite0 and of `views` are averaged over an image and its mirror image; the
+        blocks of `glyphs` and `small` never are. Do not mirror letters or digits.
     glyphs, views, small : float
         Norms of the feature blocks of the prior for glyphs, of the prior over several views and of the small prior; 0
         leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1.

@@ -48,8 +48,8 @@ TYPICAL_ROWS = 1024
 class Mixed:
     """Features of the texts or the image of a row of a table, followed by features of its other columns.
 
-    A table without a column of whole texts or images, and rows of another shape than the schema says, raise
-    `WrongInput`.
+    A table without a column of images, or of texts that are not hashed, raises `WrongInput`. So do rows of another
+    shape than the schema says.
 
     Parameters
     ----------
@@ -104,7 +104,8 @@ class Mixed:
     def parts(self, schema: Schema) -> tuple[tuple[int, float], ...]:
         """Return the number of columns and the norm of each feature block: of the texts or the image, then the others.
 
-        If one feature of several blocks reads the image, such as `extractor`, each of its blocks counts by itself.
+        For the block of the other columns, the factor on it stands in place of its norm. If one feature of several
+        blocks reads the image, such as `extractor`, each of its blocks counts by itself.
         """
         of_whole = self._whole_schema(schema)
         read: Sequence[tuple[int, float]] = getattr(self._chain[0], "parts", ()) if len(self._chain) == 1 else ()

@@ -1,10 +1,10 @@
 """Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
 
 A number with declared bins (or any number, if `bins` is set) is one-hot over its bins. A category whose schema has
-missing or unseen values as a category has one more entry, for both; a number has one more for missing values. A number
-without bins becomes one entry in [-1, 1].
-Every column adds at most 1 to the squared norm, and all columns of one hashed text together add at most 1. A row is
-divided by the square root of the number of columns and texts, so its norm never exceeds `norm`, for any values.
+missing or unseen values as a category has one more entry, for both. So has a number whose schema has missing values as
+a category. A number without bins becomes one entry in [-1, 1]. Every column adds at most 1 to the squared norm, and all
+columns of one hashed text together add at most 1. A row is divided by the square root of the number of columns and
+texts, so its norm never exceeds `norm`, for any values.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: the data are a table.
@@ -36,7 +36,8 @@ class OneHot:
     Parameters
     ----------
     bins : int
-        Number of equal bins for numbers without declared bins; 0 keeps the number, scaled from its bounds to [-1, 1].
+        Number of equal bins for numbers without declared bins; 0 or 1 keeps the number, scaled from its bounds to
+        [-1, 1].
     norm : float
         Bound on the L2 norm of a row.
     """

@@ -48,7 +48,7 @@ WIDTH = 384
 MAX_TOKENS = 256
 """Largest number of tokens that the network was built for."""
 PACK = 128
-"""Number of tokens that the network reads at once, or `MAX_TOKENS` if `length` is above `PACK`."""
+"""Number of tokens that the network reads at once; if `length` is larger, it reads `MAX_TOKENS` at once."""
 CLASS_NAME_SENTENCE = "This text is {}."
 """Sentence in which the network reads the name of a class."""
 POSITIVE_WORDS = (

@@ -24,8 +24,8 @@ from privaware.schema import Schema
 def feature_for(schema: Schema, bins: int = 0) -> Any:
     """Return the default feature for the form of data in `schema`; its rows have norm at most 1.
 
-    Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 for the default of `OneHot`), images
-    get pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
+    Tables get one-hot rows (with `bins` bins for numbers without declared bins; 0 keeps them as numbers), images get
+    pixels and texts get hashed n-grams. Noise grows with the width of a row, so texts get about one hash bucket for
     every 16 declared rows, from 64 to 4096 buckets. Raise `WrongInput` for a table without columns beside the target.
     """
     if schema.form == "image":

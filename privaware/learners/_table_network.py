@@ -1,11 +1,10 @@
 """The network of `amortised`: from noisy sums over levels to the scores of an additive model.
 
 A token is a level of a column together with one class, which is called its view; two classes have one view, for the
-second class. Blocks
-mix the levels of a column by attention, then columns by attention over one summary each; nothing depends on the order
-of columns. Inputs are sums of residuals divided by their noise and by the rows, ridge estimates of scores with several
-penalties, and public facts: rows, noise, columns, levels. Outputs are factors on those estimates and a term that is
-added.
+second class. Blocks mix the levels of a column by attention, then columns by attention over one summary of each column;
+nothing depends on the order of columns. Inputs are sums of residuals divided by their noise and by the rows, ridge
+estimates of scores with several penalties, and public facts: rows, noise, columns, levels. Outputs are factors on those
+estimates and a term that is added.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ class Rounds:
         return np.asarray(self._models([noisy[None] for noisy, _ in self.releases])[0])
 
     def deviations(self, copies: int, generator: np.random.Generator) -> np.ndarray:
-        """Return, for each column, the standard deviation of its scores over `copies` of the releases.
+        """Return, for each column, the standard deviation of its scores over `copies` noisier versions of the releases.
 
-        Each copy has noise of the same scale added once more. Variances are averaged over levels and outputs.
+        In each version noise of the same scale is added once more. Variances are averaged over levels and outputs.
         """
         noisy = [
             release + self.scale * length * generator.standard_normal((copies, *release.shape))

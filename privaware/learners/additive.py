@@ -4,10 +4,10 @@ Every column is coded by public levels (`features.codes`). A curve is a score fo
 and smooth cosines over its levels, which are added to the scores. The first releases give the bias and, in a
 regression, the spread of the target. Gradient descent with momentum finds the curves: each step is released, and the
 model is the mean of the last half of the steps. `privaware.models.trees.curves` reads the curves off a model, with the
-standard deviation that noise gave them. Where a class has less than a fifth of the rows, all steps are smaller. With
-`trees` (of depth 2), random pairs of columns follow. A regression is compared with a constant, the noisy mean of its
-outputs. If its squared error is not smaller by at least the noise, a constant replaces the model: the released mean of
-the target, moved towards that noisy mean.
+standard deviation that noise gave them. Where classes are very unequal (of two, one with less than a fifth of the
+rows), all steps are smaller. With `trees` (of depth 2), random pairs of columns follow. A regression is compared with a
+constant, the noisy mean of its outputs. If its squared error is not smaller by at least the noise, a constant replaces
+the model: the released mean of the target, moved towards that noisy mean.
 
 Paper: Nori, Caruana, Bu, Shen, Kulkarni 2021, Accuracy, Interpretability, and Differential Privacy via Explainable
 Boosting, arXiv:2106.09680 (DP-EBM, which boosts columns in turn; here all columns move in each step).
@@ -46,7 +46,7 @@ __all__ = ["Additive"]
 class Additive(RandomTrees):
     """A learner of an additive model by `steps` of gradient descent.
 
-    By default it has no `trees`; a tree of depth 2 reads two columns.
+    By default it has no `trees`; a tree of depth 2 reads at most two columns.
     """
 
     trees: int = 0

@@ -52,10 +52,8 @@ class Alibi(PlainNetwork):
     steps, lr : optional
         For a softmax regression, the number of full-batch steps (default 300) and the learning rate (default 4).
 
-    Notes
-    -----
-    `momentum` and `decay` (weight decay) apply to networks and to softmax regression. All other settings apply to
-    networks only and are explained at `PlainNetwork`.
+    Notes ----- `momentum` and `decay` (weight decay) apply to networks and to softmax regression. All other settings of
+    `PlainNetwork`, which explains them, apply to networks only.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

@@ -79,8 +79,8 @@ def response_pairs(
     """Return `pairs` pairs of a noisy row and the answer of its randomised response; none if there are no rows.
 
     `levels` are standard deviations of noise in decreasing order. Rows are shuffled and cut into sets of `candidates`,
-    again and again until there are enough pairs. A row answers within its set, with `epsilon`. A pair has a random
-    level, or a larger one where `plausible_level` demands it.
+    again and again until there are enough pairs. The answer for a row is a row of its set, by randomised response with
+    `epsilon`. A pair has a random level, or a larger one where `plausible_level` demands it.
     """
     position, answer = np.zeros(0, np.int64), np.zeros(0, np.int64)
     while len(rows) and len(position) < pairs:
@@ -159,8 +159,8 @@ CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
 class DpGen(PlainNetwork):
     """A learner that trains a network on synthetic images.
 
-    As published, answers have the claimed epsilon `1 / noise`, and the labelling classifier is trained on the `public`
-    rows, or on the private rows if `public` is None.
+    As published, randomised response has epsilon `1 / noise`, which protects no row because the answers are rows. The
+    labelling classifier is trained on the `public` rows, or on the private rows if `public` is None.
 
     Parameters
     ----------
@@ -231,7 +231,8 @@ class DpGen(PlainNetwork):
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes.
 
-        As published, a classifier chooses the codes after sampling. Corrected, each class has equally many images.
+        As published, a classifier chooses the codes after sampling. Corrected, each class has the same
+        share of the images.
         """
         classes = len(data.schema.classes)
         if self.variant == "published":

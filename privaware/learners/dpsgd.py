@@ -1,8 +1,9 @@
 """DP-SGD: a network trained by clipped noisy gradient descent with momentum.
 
 Each step samples every row with probability batch / rows, clips its gradient to `norm`, adds Gaussian noise to the sum
-and divides by the expected batch size, which is public. Without an `architecture`, tables get one narrow layer on
-one-hot rows, images a small convolutional network with group norm and tanh, and texts a narrow layer on hashed n-grams.
+and divides by the expected batch size, which is public. Without an `architecture`, tables get one narrow hidden layer
+on one-hot rows, images a small convolutional network with group norm and tanh, and texts a narrow hidden layer on
+hashed n-grams.
 
 Paper: Abadi et al. 2016, Deep Learning with Differential Privacy, arXiv:1607.00133; tanh after Papernot et al. 2021,
 arXiv:2007.14191; small clipping norms with momentum after Tramer and Boneh 2021, arXiv:2011.11660; weight averages and

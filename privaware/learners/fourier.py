@@ -17,8 +17,8 @@ Every column is coded by public levels (`features.codes`). The training has four
    least the noise, a constant replaces the model: the released mean of the target, moved towards that noisy mean.
 
 Gradients of classes are clipped to half their largest length, which halves the noise. For two classes the model undoes
-the effect of the clip on probabilities. Where a class has less than a fifth of the rows, all steps are smaller: sums of
-gradients shrink with the variance of the class, and noise does not.
+the effect of the clip on probabilities. Where classes are very unequal (of two, one with less than a fifth of the
+rows), all steps are smaller: sums of gradients shrink with the variance of the class, and noise does not.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines; sets of columns after Duvenaud,
 Nickisch, Rasmussen 2011, Additive Gaussian Processes, arXiv:1112.4394; the additive start after Nori, Caruana, Bu,

@@ -7,13 +7,13 @@ small; the residual has a small norm, so its clipping norm is smaller. Without t
 is biased and a step is cheaper.
 
 Paper: Yu, Zhang, Chen, Liu 2021, Do Not Let Privacy Overbill Utility: Gradient Embedding Perturbation for Private
-Learning, arXiv:2102.12677. Algorithm GEP of DPMLBench, whose code prices two independent samples where there is one (at
-epsilon 100 it spends 239), goes through the rows in a fixed order and takes its public rows from the test set; ours
-does none of these.
+Learning, arXiv:2102.12677. Algorithm GEP of DPMLBench, whose code accounts for two independent samples although both
+parts come from one (at epsilon 100 it spends 239), goes through the rows in a fixed order and takes its public rows
+from the test set; ours does none of these.
 Privacy: (epsilon, delta) for one row added or removed; the public rows are not protected. Coordinates and residual come
 from the same sample and are released as one vector. With each part divided by its clipping norm, a row changes the
 vector by at most sqrt(2) in L2 norm. The noise multiplier belongs to the whole vector, so each part gets noise of
-standard deviation sqrt(2) * noise * its clipping norm.
+standard deviation sqrt(2) * noise * its clipping norm. Without the residual, 1 stands in place of sqrt(2).
 Use when: some thousand public rows resemble the private ones and the network is not too large for the basis, which
 takes 8 bytes for each parameter and direction of its block: 0.7 GB for 268,000 parameters, 1,000 directions and
 3 blocks, twice that while it is computed.
@@ -52,12 +52,12 @@ MOST_NUMBERS = {"cpu": 2**30, "cuda": 2**32}
 class Gep(MomentumNetwork):
     """The learner `dpsgd` with gradients in a subspace that public gradients span, plus their residuals.
 
-    Coordinates in the subspace are clipped to `norm`. `dpsgd` documents the other settings.
+    Coordinates in the subspace are clipped to `norm`. `MomentumNetwork` explains the other settings.
 
     Parameters
     ----------
     directions : int
-        Number of directions of the subspace, in all blocks together.
+        Approximate number of directions of the subspaces of all blocks together.
     blocks : int
         Number of blocks into which the parameters are cut.
     residual : float

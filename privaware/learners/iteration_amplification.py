@@ -73,7 +73,7 @@ class IterationAmplification(Learner):
         Learning rate of the step of a row; by default it is chosen from public facts. A rate at which a step may move
         two points apart raises `WrongInput`.
     reach : float
-        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

@@ -20,7 +20,7 @@ each. Rows and residuals lie on public lattices, a clipped gradient is a functio
 sums are exact in any order (`_linear/gradient.py`). The sensitivity bound therefore holds in floating-point arithmetic,
 for any number of rows. Named `features` are computed in microbatches of one shape, so small that a probe finds no
 effect of the position of a row.
-Use when: rows are few, the budget is small, or features are good. The default for tables.
+Use when: rows are few, the budget is small, or features are good. `auto` takes it for images, texts and some tables.
 
 A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`.
 
@@ -96,7 +96,7 @@ class Linear(Learner):
     average : float
         Fraction of the last iterates whose average is released.
     bins : int
-        Number of bins for numeric columns that declare none; 0 takes the default of the feature `onehot`.
+        Number of bins for numeric columns that declare none; 0 keeps their numbers, scaled to [-1, 1].
     features : list of dict, optional
         Descriptions of `privaware.features`, applied in order; the result is scaled to norm 1.
     constant : float, optional
@@ -360,7 +360,7 @@ class Linear(Learner):
         return averages["average"]
 
     def learning_rate(self, schema: Schema, noise: float) -> float:
-        """Return `lr` if given, otherwise a learning rate that falls with the noise in a weight.
+        """Return `lr` if given, otherwise a learning rate that falls with the noise in the weights.
 
         The default is `times_noise / spread`, within bounds. `spread` is the norm of the noise that all steps add to
         the weights at learning rate 1, or with named `features` to one weight. `times_noise` depends on public facts.
@@ -448,7 +448,7 @@ is about half of that limit.
 """
 
 LR_TIMES_NOISE = 2.0
-"""Default learning rate times the noise in a weight, for classification on default features."""
+"""Default learning rate times `spread` (`Linear.learning_rate`), for classification on default features."""
 
 REGRESSION_LR_TIMES_NOISE = 0.2
 """`LR_TIMES_NOISE` for regression, whose targets have absolute value at most 1, whereas logits reach several units."""

@@ -1,9 +1,9 @@
 """Noisy Newton steps for softmax or robust linear regression, for tables of few columns.
 
 The second-moment matrix of the rows is released once. Multiplied by the largest second derivative of the loss it is an
-upper bound of every Hessian, so a step with this matrix never increases the loss. Each step then costs one noisy
-gradient, and ten steps achieve what gradient descent achieves in a hundred. Eigenvalues below the noise level are
-raised to the noise level.
+upper bound of every Hessian, so without noise a step with this matrix never increases the loss. Each step then costs
+one noisy gradient, and ten steps achieve what gradient descent achieves in a hundred. Eigenvalues below the noise level
+are raised to the noise level.
 
 Paper: Ganesh, Haghifam, Steinke, Thakurta 2023, Faster Differentially Private Convex Optimization via Second-Order
 Methods, arXiv:2305.13209; the bound after Boehning and Lindsay 1988, released once here.
@@ -58,9 +58,9 @@ class Newton(Learner):
     steps : int
         Number of Newton steps.
     ridge : float
-        Lower bound on the curvature in any direction, in rows.
+        Ridge penalty of the sum of the losses.
     reach : float
-        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

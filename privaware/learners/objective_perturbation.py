@@ -1,21 +1,22 @@
 """Objective perturbation: logistic (or robust linear) regression with a random linear term in the objective.
 
-The released weights are the exact minimiser of the sum of the losses, a ridge and a random linear term. Tables are
-one-hot encoded, images flattened and texts hashed, so a row with its constant has a bounded norm. More than two classes
-are solved as one problem each. Regression uses the log-cosh loss, whose derivative is bounded. The norm of the gradient
-certifies the minimiser. The remaining distance is covered by noise that costs a thousandth of the budget (approximate
-minima perturbation, Iyengar et al. 2019).
+The released weights are the minimiser of the sum of the losses, a ridge and a random linear term. Tables are one-hot
+encoded, images flattened and texts hashed, so a row with its constant has a bounded norm. More than two classes are one
+problem for each class. Regression uses the log-cosh loss, whose derivative is bounded. The norm of the gradient
+certifies that the solver is near the minimiser. The remaining distance is covered by noise that costs a thousandth of
+the budget (approximate minima perturbation, Iyengar et al. 2019).
 
 Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization; Kifer, Smith, Thakurta
 2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583.
 Privacy: for one row added or removed. distribution="gamma" is pure, with epsilon = 1 / noise; for one row replaced
 epsilon is twice that, which is the published epsilon of Chaudhuri et al. distribution="gaussian" is a Gaussian
-mechanism of slightly less noise. One row of norm at most R changes the linear term implied by any weights by at most R,
-and the log-determinant by at most curvature R^2 / ridge. `analysis` says how the two changes are combined: "tight", as
-derived in `_convex/objective_prices.py`, or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the
-internal `delta`). The ridge is at least R^2 noise, or 2 R^2 noise for a regression; "kifer" and "redberg" may raise it
-further, and "chaudhuri" raises it by its own rule only. The number of rows is not used. The gradient that certifies a
-minimiser has a proven rounding error, which the last noise covers. Weights without a certificate are refused
+mechanism of slightly less noise for classes with the analysis "tight", and otherwise costs (epsilon, `delta`). One row
+of norm at most R changes the linear term implied by any weights by at most R, and the log-determinant by at most
+curvature R^2 / ridge. `analysis` says how the two changes are combined: "tight", as derived in
+`_convex/objective_prices.py`, or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal
+`delta`). The ridge is at least R^2 noise, or 2 R^2 noise for a regression; "kifer" and "redberg" may raise it further,
+and "chaudhuri" raises it by its own rule only. The number of rows is not used. The gradient that certifies a minimiser
+has a proven rounding error, which the last noise covers. Weights without a certificate are refused
 (`_convex/solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
@@ -77,7 +78,7 @@ class ObjectivePerturbation(Learner):
         The delta that an analysis of the "gaussian" distribution spends internally: "kifer", "redberg", and "tight" for
         regression. Otherwise `delta` is not used.
     reach : float
-        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -207,7 +208,7 @@ def fit_many(
     norm : float or array
         The norm to which rows are clipped in each problem; it is declared, never computed from the rows.
     ridge : float or array
-        The ridge of each problem in sum form (rows x Lambda); it is raised where epsilon requires it.
+        The ridge of each problem, for the sum of the losses, not their mean; it is raised where epsilon requires it.
     analysis : PureAnalysis, optional
         The relation and the privacy analysis; by default "tight" for one row added or removed.
 

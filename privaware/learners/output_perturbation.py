@@ -53,7 +53,7 @@ class OutputPerturbation(Learner):
     ridge : float, optional
         Ridge of the objective; by default it follows from the noise multiplier.
     reach : float
-        In regression, the unit in which residuals are measured, in targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

@@ -3,17 +3,17 @@
 Each row goes to one teacher by a draw of its own. Teachers are trained without noise on disjoint rows and vote on
 `queries` public rows. Only the winner of each noisy vote is released: the class with most votes after Laplace noise
 (`vote="lnmax"`) or Gaussian noise ("gnmax"). With "confident_gnmax" a noisy test first asks whether enough teachers
-agree, and only queries that pass it are answered, as in "gnmax". With an `architecture` teachers and student are
-networks, and the student learns from public rows without a label too. Without one they are ridge regressions onto the
-one-hot classes, on the schema's features or on the named `features`.
+agree, and only queries that pass it are answered, at most `answers` of them, as in "gnmax". With an `architecture`
+teachers and student are networks, and the student learns from public rows without a label too. Without one they are
+ridge regressions onto the one-hot classes, on the schema's features or on the named `features`.
 
 Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755 (LNMax); Papernot, Song, Mironov,
 Raghunathan, Talwar, Erlingsson 2018, arXiv:1802.08908 (GNMax, Confident-GNMax). DPMLBench has LNMax, 100 teachers.
-Privacy: (epsilon, delta) for one row added or removed, data-independent. A row reaches one teacher, whose vote may move
-from one class to another: L1 sensitivity 2 and L2 sensitivity sqrt(2) for each query, 1 for the largest number of
-votes. Each query is charged; for "confident_gnmax" the test of each query and the votes of at most `answers` queries. A
-teacher is a function of its own rows alone, also where its equations have no solution (it then votes for the first
-class), so no error depends on rows.
+Privacy: (epsilon, delta) for one row added or removed, by the data-independent analysis. A row reaches one teacher,
+whose vote may move from one class to another: L1 sensitivity 2 and L2 sensitivity sqrt(2) for each query, 1 for the
+largest number of votes. Each query is charged; for "confident_gnmax" the test of each query and the votes of at most
+`answers` queries. A teacher is a function of its own rows alone, also where its equations have no solution (it then
+votes for the first class), so no error depends on rows.
 Use when: unlabelled public rows exist and a model is cheap to train many times.
 
 >>> from privaware.schema import Schema

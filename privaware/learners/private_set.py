@@ -57,8 +57,8 @@ EXAMPLE_LR = 0.1
 SMALLEST_SIDE = 16
 """Shortest side of images, in pixels, that a convolutional network matches; published images have 28 and 32."""
 
-INNER_STEPS = 500
-"""Default number of epochs, over all rounds, that a network learns from the synthetic examples."""
+INNER_EPOCHS = 500
+"""Number of epochs that, divided by the number of rounds, a network learns between two rounds by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +91,8 @@ class PrivateSet(PlainNetwork):
     network_lr : float
         Learning rate of the random networks.
     matching : mapping, optional
-        Description of the random networks; by default the published convolutional network, or one hidden layer for
-        tables and for images with less than 16 pixels on a side.
+        Description of the random networks; by default the published convolutional network for images of at least 16
+        pixels on each side, and one hidden layer for all other rows.
 
     Notes
     -----
@@ -189,7 +189,7 @@ class PrivateSet(PlainNetwork):
             networks=networks,
             rounds=rounds,
             queries=self.queries,
-            inner=self.inner or max(1, INNER_STEPS // rounds),
+            inner=self.inner or max(1, INNER_EPOCHS // rounds),
             lr=self.example_lr or EXAMPLE_LR * math.sqrt(MOST_NETWORKS / networks),
             momentum=self.example_momentum,
             network_lr=self.network_lr,
@@ -215,8 +215,8 @@ class PrivateSet(PlainNetwork):
 def _matching_network(shape: tuple[int, ...]) -> dict[str, Any]:
     """Return the description of the network that matches rows of this `shape`.
 
-    For images it is the published network: three convolutions with instance norm and average pooling. Tables and images
-    below `SMALLEST_SIDE` get one hidden layer, whose gradient has fewer entries and so less noise.
+    For images it is the published network: three convolutions with instance norm and average pooling. Images below
+    `SMALLEST_SIDE` and other rows get one hidden layer, whose gradient has fewer entries and so less noise.
     """
     if len(shape) != 3 or min(shape[1:]) < SMALLEST_SIDE:
         return {"name": "fcn", "hidden": [128], "activation": "relu", "dropout": 0.0}

@@ -1,8 +1,8 @@
 """Private gradient descent whose clipping norm follows a quantile of the gradients' norms.
 
-Each step also releases how many rows of the batch have a gradient norm within the clipping norm; the clipping norm then
-moves towards the quantile `target` of the gradient norms. Sum and count are one Gaussian release at the cost of one
-step.
+Each step also releases, with noise, how many rows of the batch have a gradient norm within the clipping norm, which
+then moves towards the quantile `target` of the gradient norms. Sum and count are one Gaussian release at the cost of
+one step.
 
 Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871; algorithm AdpClip
 of DPMLBench (target 0.7, clip_lr 0.1, norms from 0.05 to 10, count_noise of a twentieth of the batch).
@@ -34,10 +34,9 @@ __all__ = ["QuantileClip"]
 class QuantileClip(MomentumNetwork):
     """The learner `dpsgd` with a clipping norm that begins at `norm` and moves towards a quantile of gradient norms.
 
-    An update moves the weights by up to `lr` times the clipping norm,
-    so `lr` fits clipping norms near `norm` only. Far above `norm` updates grow, gradients grow with them, and the
-    clipping norm follows the gradients. Lower `lr` where `most` is far above `norm`. `MomentumNetwork` explains the
-    other settings.
+    The length of an update grows with the clipping norm, so `lr` fits clipping norms near `norm` only. Far above `norm`
+    updates grow, gradients grow with them, and the clipping norm follows the gradients. Lower `lr` where `most` is far
+    above `norm`. `MomentumNetwork` explains the other settings.
 
     Parameters
     ----------

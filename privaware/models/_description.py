@@ -39,7 +39,7 @@ ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh",
 POOLINGS = ("max", "average")
 """Names of the kinds of pooling that a description may have."""
 WIDTH_LIMIT = 2**31
-"""Upper bound on the width of a layer; a wider layer would fail only when it is built, after the cost was charged."""
+"""Widths in a list must be below this number; a wider layer would fail only when it is built, after the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)

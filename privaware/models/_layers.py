@@ -277,8 +277,8 @@ class Trees(nn.Module):
     whether a row goes right; the first split of a tree is the highest bit of the leaf's number. Trees are evaluated
     `SOME` at a time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of its frequencies for
     the bias, the level of each column and each number. Stored models call the frequencies `turns` and the weights of
-    the features `swings`. With `bent` the sum is corrected for skew (`_skew_corrected`), otherwise with `clipped` for
-    clipped gradients of two classes (`_unclipped`).
+    the features `swings`. With `bent` the sum is corrected for skew (`_skew_corrected`). Otherwise, with `clipped`, it
+    is turned into logits of two classes (`_unclipped`).
     """
 
     SOME = 64

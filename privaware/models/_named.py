@@ -36,7 +36,8 @@ class NamedNetwork:
 def named() -> dict[str, NamedNetwork]:
     """Return every published network by a name such as "bao.fcn.cifar10.19914".
 
-    A name begins with the paper and ends with the number of parameters; family and data stand between them.
+    A name begins with the paper (or "wrn") and ends with the number of parameters. Between them stand the family, the
+    size or variant, and the data, as far as they are needed.
     """
     papers = {
         "bao.fcn": ("Bao et al., ", [*BAO_FCN, *BAO_MEDICAL]),

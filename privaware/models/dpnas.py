@@ -3,8 +3,8 @@
 A cell is a fully connected directed graph of five nodes after an entry (a 1 x 1 convolution). Each of its 15 edges, in
 the order (0,1), (0,2), (1,2), (0,3), ... (4,5), has one of ten operations, by name or by number: zero, max_pool,
 average_pool, identity, and depth-wise 3 x 3 convolutions with group norm and the activation relu, selu, tanh, linear,
-hardtanh or sigmoid. A node is the sum of its edges, and the output of a cell is the concatenation of all nodes. Every
-stage has the same cell.
+hardtanh or sigmoid. A node is the sum of the edges that end in it, and the output of a cell is the concatenation of all
+nodes. Every stage has the same cell.
 
 Paper: Cheng et al., DPNAS. The paper does not say that the convolutions are depth-wise, but only depth-wise
 convolutions give the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools between stages are 2 x 2 as in the
@@ -48,7 +48,7 @@ class Dpnas(ImageDescription):
     cell : tuple
         The operation of each edge, by name or by number: 15 for five nodes, or 1, 3, 6 or 10 for fewer nodes.
     channels : tuple of int
-        Channels of each stage; the stem has the channels of the first stage.
+        Channels of a node in each stage; the stem has the channels of the first stage.
     squeeze, hidden : int
         Channels after the last stage, and units of the dense layer.
     groups : int
@@ -119,7 +119,8 @@ class Dpnas(ImageDescription):
         return nn.Sequential(conv, PlainGroupNorm(self.groups, filters))
 
     def _cell(self, entering: int, channels: int) -> nn.Module:
-        from privaware.models._dpnas.cell_graph import Cell, edge_ends
+        from privaware.models._dpnas import edge_ends
+        from privaware.models._dpnas.cell_graph import Cell
 
         nodes = _nodes(self.cell)
         edges = [

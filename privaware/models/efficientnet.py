@@ -6,7 +6,7 @@ the shape of its input.
 
 Paper: Tan and Le 2019. On images of 32 x 32 the stem has stride 1, and no 1 x 1 convolution precedes the global pool.
 Without that convolution the network has the 3.6M parameters of Cheng et al., DPNAS, Table 2; with it there would be
-4.0M. Group norms with weights stand in place of batch norms. Dropout of rows and of blocks is left out.
+4.0M. Group norms with weights stand in place of batch norms. Dropout and stochastic depth are left out.
 Privacy: no cost of its own; no layer mixes rows, and the gate of a row is computed from that row only.
 Use when: comparing with Table 2 of DPNAS.
 
@@ -34,7 +34,7 @@ STAGES = ((1, 1, 3, 1), (6, 2, 3, 2), (6, 2, 5, 2), (6, 3, 3, 2), (6, 3, 5, 1), 
 HALVED = 16
 """Largest height and width of an image of which the last two stages have one pixel left."""
 SQUEEZE = 4
-"""Channels of a block's input for each unit between the two layers of its gate."""
+"""Number of channels of a block's input divided by the number of hidden units of its gate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class EfficientNet(ImageDescription):
         self._check_counts("filters", size=1 + len(STAGES))
         self._check_count("groups")
         if max(self.inputs[1:]) <= HALVED and any(self.groups % filters == 0 for filters in self.filters[-2:]):
-            raise self._error("groups", "a number that leaves two numbers in each group, where one pixel is left")
+            raise self._error("groups", "a number that leaves two channels in a group, where one pixel is left")
 
     def _module(self) -> nn.Module:
         from torch import nn

@@ -1,11 +1,11 @@
 """Code that the selectors share: columns as slots, and noisy two-way tables of all pairs from one release.
 
 A slot of a column is a declared category, a public bin, or an equal bin between declared bounds; missing and unseen
-values have slots of their own. A row sets one slot of each column and one slot of the target. The release contains
-independent parts from which the tables follow, not the tables themselves. Let e_i be the one-hot block of column i with
-K_i slots, and P = I - 11'/K. The table of columns i and j follows from the declared number of rows, from sum P e_i and
-sum P e_j, and from sum (P e_i)(P e_j)'. A row has |P e_i|^2 = 1 - 1/K_i, or 0 if no slot is set. With L the number of
-slots of the target, one row added or removed changes, in L2 norm,
+values share one more slot if the schema has them as a category. A row sets at most one slot of each column, and one
+slot of the target. The release contains independent parts from which the tables follow, not the tables themselves. Let
+e_i be the one-hot block of column i with K_i slots, and P = I - 11'/K. The table of columns i and j follows from the
+declared number of rows, from sum P e_i and sum P e_j, and from sum (P e_i)(P e_j)'. A row has |P e_i|^2 = 1 - 1/K_i, or
+0 if no slot is set. With L the number of slots of the target, one row added or removed changes, in L2 norm,
 
     all single parts together by at most        sqrt(sum_i  (1 - 1/K_i)),
     all tables with the target by at most       sqrt(sum_i  (1 - 1/K_i)(1 - 1/L)),
@@ -19,8 +19,9 @@ error. A conversion and a product with a public number follow, each with an erro
 2^-53 n of the bound for n rows. On two neighbouring data sets this is 2^-51 n, and the bounds are taken larger by
 `MARGIN`, which covers 2^32 rows.
 
-The paper adds noise to the entropies instead. One entropy changes by up to h(1/n) when a row is replaced, and all m (m
-+ 1) / 2 entropies change at once. On small data noise of that size exceeds the entropies themselves.
+Algorithm 3 of Bao et al. adds noise to the entropies instead. One entropy changes by up to h(1/n) when a row is
+replaced, and all m (m + 1) / 2 entropies change at once. On small data noise of that size exceeds the entropies
+themselves.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Tables:
     """Noisy centred counts: `single` (slots,) is sum P e_i, `joint` (slots, slots) is sum (P e_i)(P e_j)'.
 
     The docstring of the module explains the symbols. `slots` is the number of slots of each column, the target last,
-    and `rows` the declared number of rows. `noise` (columns, columns) is the standard deviation of one noisy entry of
-    the table of each pair, before centring.
+    and `rows` the declared number of rows. `noise` (columns + 1, columns + 1) is the standard deviation of one noisy
+    entry of the table of each pair, before centring.
     """
 
     slots: tuple[int, ...]

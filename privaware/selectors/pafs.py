@@ -148,7 +148,7 @@ class Pafs(Selector):
         """Return the noise multiplier of one step of DP-SGD: `noise`, or less with `adaptive`.
 
         Thousands of models need a large noise multiplier. Then a model costs about as much as its score if the noise
-        multiplier of a step is `rate * sqrt(steps)` times that of the score.
+        multiplier of a step is `rate * sqrt(steps)` times the noise multiplier of its score.
         """
         return noise * (min(1.0, self.rate * math.sqrt(self.steps)) if self.adaptive else 1.0)
 

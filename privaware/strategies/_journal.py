@@ -36,7 +36,7 @@ class SearchJournal:
     folder: Path
 
     def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
-        """Return the generator and the job sizes with which this search first began: the given ones if it begins now.
+        """Return the `Rng` and the job sizes with which this search first began: the given ones if it begins now.
 
         A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume: the folder is
         emptied and the search starts over.

@@ -46,7 +46,7 @@ class TrialPrice:
         return self.build(self.space.settings(point))
 
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
-        """Return the cost of one training that covers every candidate: one of `declared`, or `AnyOf` several of them.
+        """Return the cost of one training that covers every candidate: the event in `declared`, or `AnyOf` all of them.
 
         The parameters are as for `declared`.
         """
@@ -69,7 +69,7 @@ class TrialPrice:
         return Laplace(noise=noise * self.score_scale(schema))
 
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
-        """Return one candidate for each combination of priced choices, and its relative noise multiplier.
+        """Return one candidate for each of `space.priced_points()`, and its relative noise multiplier.
 
         The relative noise multiplier is the noise multiplier of the candidate divided by the noise multiplier of the
         first candidate.
@@ -81,7 +81,10 @@ class TrialPrice:
         return [(point, noise / noises[0]) for point, noise in zip(points, noises, strict=True)]
 
     def score_scale(self, schema: Schema) -> float:
-        """Return the scale of the Laplace noise of a score, in rows, divided by the noise multiplier of a training."""
+        """Return the scale of the Laplace noise of a score divided by the noise multiplier of the first candidate.
+
+        The scale is in rows.
+        """
         return 1 / (self.score_fraction * self.reference_epsilon) / self.calibrated_noise(schema)
 
     def calibrated_noise(self, schema: Schema) -> float:

@@ -1,7 +1,7 @@
 """The trials of a search: candidates are trained as populations on the workers, and scored with noise.
 
-A score is the count of correct predictions on the validation rows, plus Laplace noise, divided by the expected number
-of validation rows. No trial is trained or scored twice, even when an interrupted search resumes.
+A score is `ValidationScorer.exact_count`, plus Laplace noise, divided by the expected number of validation rows. No
+trial is trained or scored twice, even when an interrupted search resumes.
 """
 
 from __future__ import annotations

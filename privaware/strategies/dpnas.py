@@ -11,9 +11,9 @@ charges neither steps nor scores, "because the resulted architectures will be tr
 output of both, so this module charges both.
 Privacy: (epsilon, delta) for one row added or removed. A row is either a training row or a validation row. A training
 row changes the sum of a step by at most `norm`, and only if it is in the Poisson sample of that step. A validation row
-changes the m counts of a score by at most `sqrt(m)` in L2 norm. The choice of the next cell depends on noised values
-only. On public rows the same search has no privacy cost: scores are exact, and steps have noise only so that cells that
-suffer from noise score badly.
+changes the m counts from which m cells are scored by at most `sqrt(m)` in L2 norm. The choice of the next cell depends
+on noised values only. On public rows the same search has no privacy cost: scores are exact, and steps have noise only
+so that cells that suffer from noise score badly.
 Use when: rows are images, and there are public rows like them, or many thousand private rows. Compare with `rs` over
 the same space, which trains its candidates from scratch; docs/results/dpnas.md has a comparison.
 
@@ -34,9 +34,10 @@ from privaware._validate import expect, expect_count, expect_in, expect_nonnegat
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Disjoint, Event, Gaussian
+from privaware.models._dpnas import edge_ends
 from privaware.noise import Rng
 from privaware.schema import Schema
-from privaware.strategies._dpnas.cells import Cell, CellSearchResult, cells_from_indices, edges, uniform_cells
+from privaware.strategies._dpnas.cells import Cell, CellSearchResult, cells_from_indices, uniform_cells
 from privaware.strategies._strategy import Runtime, SearchProcedure
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class DpNas(SearchProcedure):
                 f"dpnas: expected images with classes, got a {schema.form} for {schema.task}; use another strategy"
             )
         ends = {"inputs": list(schema.shape), "outputs": len(schema.classes)}
-        cell = ["linear"] * len(edges(self.nodes))
+        cell = ["linear"] * len(edge_ends(self.nodes))
         description = {"name": "dpnas", "activation": "selu", **ends, **self.network, "cell": cell}
         return models.parse(description)  # type: ignore[return-value]
 

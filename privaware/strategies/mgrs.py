@@ -37,7 +37,7 @@ class Mgrs(RoundStrategy):
     Parameters
     ----------
     generations : tuple of int
-        Expected number of trials of each generation, each at least 1.01.
+        Expected number of trials of each generation; fewer than 1.01 count as 1.01.
     trials : int, optional
         Expected number of trials in all, to which `generations` are scaled.
     mutation : float

@@ -1,8 +1,8 @@
 """Genetic architecture search: the fitness of a candidate is the noisy held-out accuracy of its private model.
 
-A generation is trained, scored on validation rows and ranked. Parents are the best fraction `keep`, and a random
-fraction `spare` from the remaining candidates. A child takes each choice from one of two parents, and is mutated with
-probability `mutation`.
+A generation is trained, scored on validation rows and ranked. Parents are the best fraction `keep` of the candidates,
+and random ones of the rest, as many as the fraction `spare` of all candidates. A child takes each choice from one of
+two parents, and is mutated with probability `mutation`.
 
 Paper: Bao, Bauer and Bindschaedler, PAAS (their Algorithm 1, with Evolve, their Algorithm 2), 6 generations of 10. The
 paper does not state keep, spare and mutation; 0.4, 0.1 and 0.2 are from the code that it credits. Algorithm 2 replaces
@@ -55,11 +55,11 @@ class Paas(RoundStrategy):
     population : int
         Number of candidates of a generation.
     trials : int, optional
-        Number of trials; there are as many generations as it needs.
+        Number of trials that are charged, in as many generations as it needs; it replaces `generations`.
     keep : float
-        Fraction of the best candidates of a generation that become parents.
+        Fraction of a generation, the best candidates, that become parents; at least one does.
     spare : float
-        Fraction of the remaining candidates that become parents, drawn at random.
+        Further parents as a fraction of the whole generation, drawn at random from the remaining candidates.
     mutation : float
         Probability that a child is mutated.
     refill : str

@@ -42,7 +42,7 @@ class Racing(RoundStrategy):
     candidates : int
         Number of candidates of the first round.
     trials : int, optional
-        The same; it replaces `candidates`.
+        Number of candidates of the first round, not of all trials; it replaces `candidates`.
     faster : int
         After each round the best `1 / faster` of the candidates (rounded down) continue, but at least one.
     """

@@ -46,7 +46,7 @@ class Rs(RoundStrategy):
     Parameters
     ----------
     trials : int, optional
-        Expected number of trials, from the logarithmic distribution (at least 1.01). By default the cheapest
+        Expected number of trials, from the logarithmic distribution; 1 counts as 1.01. By default the cheapest
         distribution is used that tries one of the best candidates with probability `chance`.
     chance : float
         Without `trials`, the probability that at least one of the best candidates is tried.

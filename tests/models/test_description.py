@@ -165,7 +165,7 @@ def test_dropout_is_placed_as_in_the_paper() -> None:
         (smallest("nas_cells", inputs=[1, 10, 8]), "multiples of 4"),
         (smallest("nas_cells", inputs=[1, 8, 4]), "multiples of 4 from 8"),
         (smallest("nas_cells", depth=2), "depth"),
-        (smallest("efficientnet", inputs=[1, 16, 16]), "two numbers in each group"),
+        (smallest("efficientnet", inputs=[1, 16, 16]), "two channels in a group"),
         (smallest("efficientnet", filters=[4] * 7), "8 whole numbers"),
         (smallest("lstm", words=0), "words"),
         (smallest("constant", outputs=0), "outputs"),

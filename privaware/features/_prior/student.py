@@ -25,7 +25,7 @@ __all__ = ["Student", "StudentShape", "load_student", "save_student"]
 STEM = 5
 """Side in pixels of the filters of the first convolution, which has stride 2."""
 LARGEST_ACTIVATION = 12.0
-"""Value at which activations of a folded network are clipped.
+"""Value at which activations after the convolutions of a folded network are clipped.
 
 Photographs and synthetic images hardly reach it: the cosine between their rows with and without clipping is 0.999.
 White noise far exceeds it: all such images have the same row, and if half precision overflows the row is not finite,
@@ -60,7 +60,8 @@ class StudentShape:
 class Student(nn.Module):
     """A network from images in [-1, 1] to predictions (rows, shape.columns) of the large prior's features.
 
-    Only with `learning` it has batch norms, and its activations are not clipped.
+    With `learning` it has batch norms. Without, it has none, and activations after convolutions are clipped at
+    `LARGEST_ACTIVATION`.
     """
 
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:

@@ -46,7 +46,7 @@ SHIFT = 2
 MARGINS = (2, 4)
 """Numbers of pixels that are cut off on each side of an image for its two enlarged views."""
 THRESHOLD = 0.2
-"""Cosine similarity of a map with a dictionary entry up to which the code of the entry is 0."""
+"""Cosine similarity of a position with a dictionary entry up to which the code of the entry is 0."""
 POOL = 2
 """Number of cells on a side of the grid that divides an image; codes are averaged over each cell."""
 
@@ -183,8 +183,8 @@ def view_parts(
     """Return the maps at all `depths`, each averaged over `views(images, mirror)` and pooled to a square.
 
     `network` is a `backbone`. There are seven views, or fourteen with `mirror`. `pools` holds the side of the square
-    for each of `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged likewise, come last; `depth`
-    must be one of `depths`.
+    for each of `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged over the views, come last;
+    `depth` must be one of `depths`.
     """
 
     total: list[Tensor] = []

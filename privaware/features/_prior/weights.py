@@ -55,7 +55,7 @@ def save(
     """Write the file without pickle: the network and the roots of covariances in eight bits, most others in float16.
 
     Means and scales of scattering coefficients stay in single precision. `statistics` are of the feature maps of
-    `network`, and `scattering` those of scattering coefficients, None to leave them out. `normed` is as in
+    `network`, and `scattering` are of scattering coefficients, or None to leave them out. `normed` is as in
     `PriorWeights`. `metadata` is stored as text and must contain "depth" and "width", and "stride" unless it is 1, for
     `load`.
     """

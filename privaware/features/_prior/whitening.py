@@ -187,9 +187,10 @@ class Whitening:
 
 
 def _stored_block(tensors: Mapping[str, Tensor], mode: int, size: int) -> Tensor:
-    """Return the covariance (size, size) of a mode: the square of its root in `tensors`, those of the file by name.
+    """Return the covariance (size, size) of a mode, which is the square of its stored root.
 
-    Files of earlier versions store the upper triangle of the covariance instead.
+    `tensors` are the tensors of a file by name. Files of earlier versions store the upper triangle of the covariance
+    instead.
     """
     if f"covariance.{mode}" not in tensors:
         root = restored_symmetric(f"root.{mode}", tensors).double()

@@ -43,7 +43,7 @@ from privaware.schema import Schema
 __all__ = ["CLIP", "AdditiveStart"]
 
 START_FRACTION = 0.05
-"""Fraction of the budget that releases the bias, and in a regression also the spread and the mean of last residuals."""
+"""Fraction of the budget for the releases of `Budget.start`, such as the bias."""
 
 MAX_START_FRACTION = 0.3
 """A regression takes up to this fraction if with `START_FRACTION` the bias had more noise than `BIAS_TOLERANCE`."""
@@ -67,7 +67,10 @@ If `bias_clip` is at most 1, there is no check.
 """
 
 RARE = 0.64
-"""Variance of the class of a row, relative to equal classes, below which steps shrink; 0.64 is a class of a fifth."""
+"""Variance of a row's class, relative to equally frequent classes, below which steps shrink.
+
+Of two classes, one with a fifth of the rows has this variance.
+"""
 
 CLIP = 0.5
 """Clipping norm of the gradients of classes, as a fraction of their largest norm; noise shrinks in proportion."""
@@ -90,16 +93,16 @@ class AdditiveStart(Learner):
         Where residuals of a regression are clipped, as a multiple of the spread of the target.
     bias_clip
         Where the residuals are clipped whose mean moves the bias of a regression, as a multiple of `residual_clip`: 4
-        follows about the mean of the target, 1 its median. At 1 or less there is no check and no skew correction. Above
-        1.5 it is reduced, at most to 1.5, where noise would move the bias too far.
+        follows about the mean of the target, 1 its median. At 1 or less there is no check and no skew correction.
+        Values above 1.5 are reduced, to no less than 1.5, where noise would move the bias too far.
     skew_correction
         Strength of the correction of a skewed target (`SkewCorrection`), from 0 (none) to 1.
     monotone
         Directions by name of a number column: the model must rise (1) or fall (-1) along the column. In a
         classification, the probability of the second of two classes rises or falls.
     progress
-        Called after each step and each tree with the steps and trees done, their number in all, the seconds left and
-        the word "training". It changes nothing that is released.
+        Called after each step and each tree with the number of steps and trees done, their number in all, the seconds
+        left and the word "training". It changes nothing that is released.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

@@ -41,10 +41,10 @@ NUMBER_STEPS = 2**10
 """Number of lattice steps from 0 to 1, the largest absolute value of a scaled number."""
 
 STABLE = 16.0
-"""Largest learning rate of a classification, times the largest curvature that all rows together can have."""
+"""Largest product of the learning rate of a classification and the largest curvature of all rows together."""
 
 STABLE_OF_NUMBERS = 3.0
-"""Largest learning rate of a regression, times the curvature of all rows, which is the same at all outputs."""
+"""Largest product of the learning rate of a regression and the curvature of all rows, the same at all outputs."""
 
 MOST_NOISE = 1.0
 """Largest standard deviation that noise may give a logit, where there is little signal for each weight."""
@@ -109,9 +109,10 @@ class CodedLayout:
 
     `feature` gives the levels of each column. Gradients of classes are clipped to a fraction `clip` of their largest
     norm. `length` is the largest norm of a row's gradient after clipping. `curvature` is the largest second derivative
-    of a row's loss. `stable` is the largest learning rate times the largest curvature that all rows together can have.
-    `outputs` is 1 for a regression and for two classes, else the number of classes (`classes`, 0 in a regression).
-    `levels` is the number of levels of each used column, in the order of the schema, by which columns are numbered.
+    of a row's loss. `stable` is the largest product of the learning rate and the largest curvature of all rows
+    together. `outputs` is 1 for a regression and for two classes, else the number of classes (`classes`, 0 in a
+    regression). `levels` is the number of levels of each used column, in the order of the schema, by which columns are
+    numbered.
     """
 
     schema: Schema

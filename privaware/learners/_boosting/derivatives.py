@@ -24,7 +24,7 @@ CELLS = 2048
 """Number of cells of the logit of two classes; the first and the last cell extend to infinity."""
 
 CELLS_PER_UNIT = 64
-"""Number of cells of the logit between two whole numbers."""
+"""Number of cells in an interval of the logit of length 1."""
 
 MOMENTUM = 0.9
 """The momentum coefficient of gradient descent."""

@@ -62,10 +62,10 @@ SURE = 150.0
 """Value of `rows / noise` below which the standard deviation allowed to logits shrinks in proportion to it."""
 
 STEADY = 4.0
-"""Largest learning rate times rows times curvature in a classification; centred rows share no direction."""
+"""Largest product of learning rate, rows and curvature in a classification; centred rows share no direction."""
 
 STEADY_OF_NUMBERS = 1.9
-"""Largest learning rate times rows times curvature in a regression; centred rows share no direction."""
+"""Largest product of learning rate, rows and curvature in a regression; centred rows share no direction."""
 
 MOST_DROPPED = 0.75
 """Fraction by which amplitudes that noise alone explains shrink, in a classification with categories only.

@@ -39,9 +39,9 @@ class RandomTrees(AdditiveStart):
     trees : int
         Number of trees.
     depth : int
-        Depth of a tree, which is the number of columns that it reads.
+        Number of splits of a tree, each the same in all branches; two splits may be on the same column.
     lr : float
-        Factor of the leaves; it is reduced where noise would move outputs too far.
+        Factor on the scores of leaves; it is reduced where noise would move outputs too far.
     """
 
     _piece: ClassVar[str] = "tree"

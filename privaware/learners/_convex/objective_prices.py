@@ -223,8 +223,9 @@ def _nodes() -> tuple[np.ndarray, np.ndarray]:
 def equivalent(noise: float, bound: float) -> float:
     """Return the noise multiplier of a plain Gaussian mechanism whose privacy curve dominates ours (logistic loss).
 
-    Let k be `bound`, R^2 / ridge, and s = 1 / noise. Both curves are convex in e^epsilon and differ below epsilon = k +
-    s^2 / 2. There our curve lies below its chords between grid points, and the Gaussian curve above its tangents. The
+    Let k be `bound`, R^2 / ridge, and s = 1 / noise. From epsilon = k - s^2 / 2 on our curve is the one of the plain
+    Gaussian mechanism with `noise`, so only smaller epsilon are compared, on a grid up to k + s^2 / 2. Both curves are
+    convex in e^epsilon: our curve lies below its chords between grid points, the Gaussian curve above its tangents. The
     search finds the largest noise multiplier at which the chord lies below the tangent at both ends of every interval.
     The result never exceeds `noise`; it is `noise` if bound <= s^2 / 2.
 

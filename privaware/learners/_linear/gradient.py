@@ -222,7 +222,7 @@ class LinearGradient:
 
     @property
     def _slab(self) -> int:
-        """The number of rows processed at a time, a multiple of `CHUNK_ROWS` up to the limit."""
+        """The number of rows processed at a time, a multiple of `CHUNK_ROWS` up to `MAX_ROWS_PER_BLOCK`."""
         return min(
             MAX_ROWS_PER_BLOCK, max(1, MAX_NUMBERS_PER_BLOCK // (max(self.rows.shape[1], 1) * CHUNK_ROWS)) * CHUNK_ROWS
         )

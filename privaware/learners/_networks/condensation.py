@@ -93,8 +93,8 @@ class Condensation:
         """Return synthetic examples of `shape` with the given `labels`, starting from standard normal noise.
 
         `query` returns the noisy gradients of a network, and `build` returns a random network. `generator` draws the
-        noise and the order of examples, and `progress` is called after each query. After each network the examples are
-        saved in `journal`, if there is one; an interrupted run resumes from it.
+        initial examples and their order in batches, and `progress` is called after each query. After each network the
+        examples are saved in `journal`, if there is one; an interrupted run resumes from it.
         """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
         known = None if journal is None else journal.load("examples")

@@ -296,8 +296,8 @@ def _mixture(
     """Return a function that mixes each example (or target) of a batch with another one.
 
     The function takes and returns (networks, `batch`, ...). Each network has one random mixing weight, from the Beta
-    distribution with both parameters `parameter`, and one random pairing, drawn by its own one of `generators`. All
-    calls of the function use the same weights and pairings.
+    distribution with both parameters `parameter`, and one random pairing, both drawn by its own generator. All calls of
+    the function use the same weights and pairings.
     """
     import torch
 

@@ -52,7 +52,7 @@ class PlainNetwork(Learner):
     shift : bool
         Whether each image is shifted anew in every step.
     mirror : bool
-        Whether every second image is mirrored anew in every step.
+        Whether every second image of a batch is mirrored.
     device, progress, journal
         The device, a progress callback and a folder of intermediate releases from which an interrupted run resumes.
         They do not change the released model.

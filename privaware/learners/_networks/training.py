@@ -91,7 +91,8 @@ class Network(Learner):
         "float32", "tf32" or "bf16". In a lower precision products are rounded, and gradients are clipped slightly below
         `norm`.
     overflow : float
-        A probability, charged to delta, that allows a GPU to draw samples into batches of fixed shape, which is faster.
+        Bound, charged to delta, on the probability that a Poisson sample does not fit into its batch. Above 0, a GPU
+        draws samples into batches of fixed shape, which is faster.
     initial : Model, optional
         A model of the same architecture from whose weights training starts.
     device, progress, journal

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from privaware.kernels import dpnas_cell as kernels
+from privaware.models._dpnas import edge_ends
 
 __all__ = [
     "BlockMaxima",
@@ -25,7 +26,6 @@ __all__ = [
     "KernelCall",
     "MaxPool2x2",
     "PlainGroupNorm",
-    "edge_ends",
     "kernel_calls",
     "node_states",
     "run_kernels",
@@ -44,12 +44,7 @@ KINDS: dict[type[nn.Module], str] = {
 }
 """Name of the kernel's activation for each activation layer."""
 WINDOW = (3, 1, 1)
-"""Kernel, stride and padding of the pools that have a kernel."""
-
-
-def edge_ends(nodes: int) -> list[tuple[int, int]]:
-    """Return (start node, end node) of every edge of a cell, in the order of its operations; node 0 is the entry."""
-    return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
+"""Side of the window, stride and padding of the pools for which there is a GPU kernel."""
 
 
 class CellGraph(nn.Module):
@@ -58,7 +53,7 @@ class CellGraph(nn.Module):
     `nodes` is the number of nodes after the entry. Subclasses define `forward`. A training engine may replace
     `node_outputs`.
 
-    With `bf16` the nodes are stored as BF16 if TF32 products are allowed, since memory bandwidth limits the kernels.
+    With `bf16` the GPU kernels store nodes as BF16 if TF32 products are allowed, since memory bandwidth limits them.
     The next layer must accept BF16, as `MaxPool2x2` does.
     """
 
@@ -68,7 +63,7 @@ class CellGraph(nn.Module):
 
     @property
     def node_dtype(self) -> torch.dtype:
-        """The number type in which nodes are stored."""
+        """The number type in which the GPU kernels store nodes."""
         return torch.bfloat16 if self.bf16 and torch.backends.cuda.matmul.allow_tf32 else torch.float32
 
     def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
@@ -102,9 +97,10 @@ class Cell(CellGraph):
 
 
 class MaxPool2x2(nn.MaxPool2d):
-    """Max pooling of 2 x 2 blocks; on a GPU it saves one byte for each block for the backward pass instead of eight.
+    """Max pooling of 2 x 2 blocks, with a kernel for contiguous images on a GPU.
 
-    On a GPU the output is float32, also for BF16 inputs.
+    The kernel saves one byte for each block for the backward pass instead of eight. Its output is float32, also for
+    BF16 inputs.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from privaware.models._description import seeded
-from privaware.models._dpnas.cell_graph import Cell, CellGraph, edge_ends
+from privaware.models._dpnas import edge_ends
+from privaware.models._dpnas.cell_graph import Cell, CellGraph
 from privaware.models._layers import he_normal
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ class Space:
     when : mapping
         For some choices, the values of earlier choices at which they are active.
     priced : tuple of str
-        The choices that change the privacy cost.
+        The choices that change the privacy cost at a given noise multiplier.
     learner : str
         The learner that is trained, unless `build` names another.
     what : str
@@ -210,7 +210,7 @@ class Space:
     # Points that are checked and priced before a row is read
 
     def priced_points(self) -> list[Point]:
-        """Return one point for each combination of values of the choices in `priced`, which change the privacy cost.
+        """Return one point for each combination of values of the choices in `priced`.
 
         A choice in `priced` that is not active counts as absent; combinations that then are equal give one point. The
         other choices are drawn with a fixed seed. If `priced` is empty, one point is returned.
@@ -223,7 +223,10 @@ class Space:
         return list(points.values())
 
     def covering_points(self) -> list[Point]:
-        """Return different points in which every possible value of every choice occurs; a fixed seed draws the rest."""
+        """Return different points in which every possible value of every choice occurs.
+
+        The other choices of a point are drawn with a fixed seed.
+        """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
         for name, values in self.choices.items():

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware.models._dpnas import edge_ends
 from privaware.models.dpnas import OPERATIONS
 
 if TYPE_CHECKING:
     from privaware.strategies._dpnas.controller import Controller
 
-__all__ = ["Cell", "CellSearchResult", "cells_from_indices", "edges", "operation_shares", "point_of", "uniform_cells"]
+__all__ = ["Cell", "CellSearchResult", "cells_from_indices", "operation_shares", "point_of", "uniform_cells"]
 
 Cell = tuple[str, ...]
-"""The names of the operations of a cell, in the order of `edges`."""
+"""The names of the operations of a cell, in the order of `edge_ends`."""
 
 POOLS = ("max_pool", "average_pool")
 """The pooling operations."""
@@ -64,23 +65,15 @@ def cells_from_indices(indices: Any) -> list[Cell]:
     return [tuple(OPERATIONS[op] for op in row) for row in indices.tolist()]
 
 
-def edges(nodes: int) -> list[tuple[int, int]]:
-    """Return the edges of a cell with the nodes 1 to `nodes` and the input, node 0, as pairs (from node, to node).
-
-    They are in the order of a cell: by the node that they lead to, then by the node that they come from.
-    """
-    return [(start, end) for end in range(1, nodes + 1) for start in range(end)]
-
-
 def point_of(cell: Cell) -> dict[str, str]:
     """Return the point of the search space for `cell`: one choice "edge_FROM_TO" for each edge."""
     nodes = next(n for n in range(1, len(cell) + 1) if n * (n + 1) // 2 == len(cell))
-    return {f"edge_{start}_{end}": op for (start, end), op in zip(edges(nodes), cell, strict=True)}
+    return {f"edge_{start}_{end}": op for (start, end), op in zip(edge_ends(nodes), cell, strict=True)}
 
 
 def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
     """Draw `count` cells of `nodes` nodes with every operation equally likely on every edge."""
-    return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edges(nodes)))))
+    return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edge_ends(nodes)))))
 
 
 def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:

@@ -59,7 +59,7 @@ class Controller(nn.Module):
         return self.nodes * (self.nodes + 1) // 2
 
     def forward(self, count: int, generator: torch.Generator | None = None, cells: Tensor | None = None) -> Proposals:
-        """Sample `count` cells with `generator`, or compute the probabilities of the `count` given `cells`."""
+        """Sample `count` cells with `generator`, or compute the probabilities of `cells` (`count`, edges) if given."""
         begin = torch.full((count,), self.operations)
         start = self.embedding(begin)
         states = [(torch.zeros(count, self.hidden),) * 2 for _ in self.memory]

@@ -192,7 +192,7 @@ def _number(edge: tuple[int, str] | None) -> int:
 def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
     """Write the state of the search after `epoch` epochs, and a hash of `settings`, to the file `path`.
 
-    The state is the shared weights, the controller of `reinforce` with its optimiser and baseline, and the generator.
+    The state is the shared weights, the controller of `reinforce` with its optimiser and baseline, and `Rng`.
     """
     training = weights.training
     facts = {
