@@ -1,8 +1,8 @@
 """Which combinations of a grid can be run: learner, network, data and attacks are checked before anything is trained.
 
 A combination is a line of learners with one network and one data set. It is possible if the learner fits the data and
-has the public rows that it needs, if its price can be computed, and if every attack of the grid can be played against
-its model.
+has the public rows that it needs, if its privacy cost can be stated, and if every attack of the grid can be played
+against its model.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
 
 
 def _expect_runnable(cell: Settings) -> None:
-    """Raise a `PrivawareError` if the learner of a cell cannot be built, priced or attacked on its data."""
+    """Raise a `PrivawareError` if the learner of a cell does not fit its data, has no cost or cannot be attacked."""
     make = find_learner(cell["algorithm"])
     schema, public = bench_schema(cell["rows"], make)
     if schema.task not in make.tasks:

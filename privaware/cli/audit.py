@@ -28,9 +28,7 @@ INSERT = Annotated[
     str, o.option("For one_run: where canaries are inserted. gradient: into gradients and sums; input: into the rows.")
 ]
 CANARIES = Annotated[int, o.option("For one_run: the largest number of canaries.")]
-RUNS = Annotated[
-    int, o.option("For many_run: the number of runs with the canary row, and the number of runs without it.")
-]
+RUNS = Annotated[int, o.option("For many_run: the number of runs with the canary row; as many are run without it.")]
 _SHADOWS = "For membership attacks: the number of shadow models. Default: the number that the attack needs."
 SHADOWS = Annotated[int | None, o.option(_SHADOWS)]
 TRAINING = Annotated[str, o.option("How shadow models are trained: private or without_privacy.", "--shadow-training")]

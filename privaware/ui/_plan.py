@@ -1,4 +1,4 @@
-"""The form of a training as a plan: what would be trained, what it would cost, and which ledger would pay."""
+"""The form of a training as a plan: what would be trained, what it would cost, and which ledger would be charged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
 
 
 def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the plan that a form asks for, without training or charging (a dry run), and its price.
+    """Return the plan that a form asks for, without training or charging (a dry run), and its cost.
 
     The command line prints the same sentences. Raise `WrongInput` for a form that `fit` would refuse, and if the result
     folder holds a finished model.

@@ -142,7 +142,8 @@ def predict(
     model
         The folder of a model.
     data
-        The rows to predict, as for `fit`. The target may be absent.
+        The rows to predict, as for `fit`. The target may be absent. Of a built-in data set, the test rows are
+        predicted.
     out
         A new CSV or Parquet file, by its suffix. An existing file or another suffix raises `WrongInput`.
     header, sep, decimal, encoding

@@ -7,8 +7,8 @@
 4. `run.publish_model` and `run.publish_result` stage the result in a private folder, close the run in the ledger, and
    then move the result to its final name.
 
-Rows are parsed before the charge, so that unusable input costs nothing; the answer goes to the owner only, and nothing
-is released. Rows are also read before the charge to find their ledger by their digest, which no mechanism sees.
+Rows are parsed before the charge, so that unusable input costs nothing; an error message goes to the owner only, and
+nothing is released. Rows are also read before the charge to find their ledger by their digest, which no mechanism sees.
 Repeating the command of an interrupted run resumes it without a second charge. If a complete result is already staged,
 the repeated command publishes it.
 """
@@ -173,7 +173,7 @@ class ChargedRun:
 
     @property
     def sentence(self) -> str:
-        """The meaning of the guarantee in one sentence."""
+        """The guarantee in words (`guarantee_sentence`)."""
         return guarantee_sentence(self.plan, self.options.seed)
 
     def say(self, sentence: str) -> None:
