@@ -15,7 +15,7 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
 from privaware.ledger import Ledger
 from privaware.report import _words
-from privaware.report._sentences import guarantee_words
+from privaware.report._sentences import guarantee_words, tuning_sentence
 
 __all__ = ["Folder", "model_summary"]
 
@@ -29,10 +29,9 @@ PREDICTIONS = "predictions"
 MAX_LISTED = 500
 """Largest number of ledgers, models or data files that a page lists."""
 HIDDEN = (
-    "Only the best candidate of this search is shown. The others, their scores and their number are hidden: the price "
-    "covers the release of the best alone."
+    "Only the best candidate of this search is shown. The others, their scores and their number are hidden: the "
+    "epsilon is for the release of the best alone."
 )
-SHOWN = "Every candidate of this search was paid for; only the best is in the folder."
 
 
 @dataclass(frozen=True)
@@ -146,5 +145,5 @@ def model_summary(path: Path) -> dict[str, Any]:
         "certified": card.guarantee.certified,
         "created": card.created,
         "sentence": guarantee_words(card),
-        "search": (HIDDEN if selected else SHOWN) if card.search else "",
+        "search": (HIDDEN if selected else tuning_sentence(card)) if card.search else "",
     }
