@@ -19,7 +19,7 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.schema import Schema
 
-__all__ = ["Combination", "combination", "combination_name", "expect_possible", "impossible", "refusal"]
+__all__ = ["Combination", "combination", "combination_name", "impossible", "refusal"]
 
 Combination = tuple[str, str, str]
 """The name of a line of learners, of a network and of a data set."""
@@ -34,16 +34,6 @@ def combination_name(place: Combination) -> str:
     """Return a combination in words, for messages."""
     learner, network, data = place
     return f"{learner} on {data}" if network == NO_NETWORK else f"{learner} with {network} on {data}"
-
-
-def expect_possible(cells: Sequence[Settings]) -> None:
-    """Raise `WrongInput` if some cells are impossible.
-
-    The error has the number of impossible combinations and the first reason.
-    """
-    refused = impossible(cells)
-    if refused:
-        raise WrongInput(refusal(refused, len({combination(cell) for cell in cells})))
 
 
 def refusal(refused: Mapping[Combination, str], of: int) -> str:
