@@ -296,8 +296,8 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
     """Return settings for the device and for printing progress, which a cell's own settings override.
 
     `cells` are the cells of a batch; printed progress names the first of them and their number. On a GPU,
-    products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with probability 1e-10,
-    which the computed cost (at delta 1e-5) leaves out.
+    products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with probability at most
+    1e-10, which the computed cost leaves out.
     """
     runtime: dict[str, Any] = {"device": place.device}
     if place.device != "cpu":

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privaware import registry
 from privaware.card import ModelCard
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
@@ -66,10 +65,6 @@ class Folder:
         """Return the .csv and .parquet files directly in the folder of predictions, by name."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
         return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
-
-    def data(self) -> list[str]:
-        """Return the names of files that may hold rows, then of the built-in data sets."""
-        return [*self.data_files(), *registry.names("datasets")]
 
     def summaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return a summary of each ledger and of each model; an unreadable one has only its `name` and a `problem`."""

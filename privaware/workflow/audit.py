@@ -109,8 +109,8 @@ def audit(
     runs
         For "many_run": the number of runs with the canary row; as many are run without it.
     shadows, shadow_training
-        For membership attacks: the number of shadow models, and whether they are trained "private" or
-        "without_privacy".
+        For membership attacks: the number of shadow models (default: 16 for "lira", 4 for "rmia", 1 for "black_box" and
+        "white_box", 0 for other attacks), and whether they are trained "private" or "without_privacy".
     public
         Public rows, for learners that need them.
     device

@@ -131,8 +131,8 @@ def train(
     The ledger is charged before a mechanism sees a row. Before the charge every row passes once through a copy of the
     module, and rows that the module or the loss cannot use, such as a class out of range, raise `WrongInput`.
 
-    In a script that `torchrun` started, all processes train together, and rank 0 charges the ledger once; the number of
-    processes does not change the result.
+    In a script that `torchrun` started, all processes train together, and rank 0 charges the ledger once. Any number of
+    processes up to eight gives the same result.
 
     Examples
     --------

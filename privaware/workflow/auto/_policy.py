@@ -311,9 +311,9 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken for `facts`, or another not.
+    """Return a row for each rule with its learner: whether and why it was taken for `facts`.
 
-    `seconds` is the time limit.
+    `taken` is the name of the rule that was taken, and `seconds` is the time limit.
     """
     rows = []
     for rule, learner in rules:
