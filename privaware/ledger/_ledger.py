@@ -434,7 +434,7 @@ class Ledger(Summarised):
         return self._noted(changed)
 
     def total(self, *more: Event) -> Event:
-        """Return the composition of all charges and of `more` events on all rows, as one event."""
+        """Return all charges composed, and with them `more`, events on all rows that are not charged, as one event."""
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
     def spent(self, last: int | None = None) -> float:
@@ -478,7 +478,7 @@ class Ledger(Summarised):
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
-        """Return the whole ledger as plain values: paths, facts, charges, spent epsilon and more.
+        """Return the whole ledger as plain values: path, facts, charges, spent epsilon and more (see `printable`).
 
         The `epsilon` of an event is its cost without the other events. With `totals`, each event also has the `total`
         of all events up to and including it, composed. This needs one more run of the accountant for each event.
