@@ -16,7 +16,7 @@ LOCKS_FOLDERS = os.name == "posix"
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloads and calibrated noise: `$PRIVAWARE_CACHE`, or the user's cache folder."""
+    """Return the folder for downloads and noise multipliers: `$PRIVAWARE_CACHE`, or the user's cache folder."""
     if named := os.environ.get("PRIVAWARE_CACHE"):
         return Path(named)
     from platformdirs import user_cache_path

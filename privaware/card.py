@@ -164,7 +164,10 @@ class PricedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """A charge in a ledger: the hash of its entry, and the key of its run; cards of older versions have no run."""
+    """A charge in a ledger: the hash of its entry (None if a card names no charge), and the key of its run.
+
+    Cards of older versions do not name the run.
+    """
 
     entry: str | None
     run: str | None = None
@@ -335,7 +338,7 @@ class ModelCard(Summarised):
         ----------
         value
             The entries. Unknown entries are ignored. A missing entry raises `WrongInput` unless `json` may omit it, or
-            it is `tensors` or `ledger.run`, which older cards do not have.
+            it is `tensors`, `ledger.run` or the `epsilon` of an event, which older cards may lack.
 
         Returns
         -------

@@ -29,15 +29,19 @@ class PrivawareError(Exception):
 
 
 class WrongInput(PrivawareError, ValueError):
-    """A wrong call or unusable data: nothing was spent and nothing was overwritten."""
+    """A wrong call, unusable data or an unusable file; no result is overwritten.
+
+    Nearly all of these errors come before a charge. The message of a later one says that the charge stays in the ledger
+    or that the command resumes.
+    """
 
 
 class BudgetExceeded(PrivawareError):
-    """The ledger would pass its limit: nothing was recorded and no row was read.
+    """The ledger would pass its limit: the run is not charged, and no mechanism saw a row.
 
     `ledger` is the path of the ledger. `needed` is the limit that would be enough for this run. `fits` is the largest
-    epsilon for which the ledger has room. `spent` is the spent epsilon, set only if the ledger has no room for any run.
-    Each is None if it is unknown.
+    `--epsilon` with which this run would fit. `spent` is the spent epsilon, set only if the ledger has no room for any
+    run. Each is None if it is unknown.
     """
 
     code = 3

@@ -35,7 +35,7 @@ __all__ = [
 UNREVIEWED = "ranges and categories were read from the rows without noise, and nobody has reviewed them"
 """Reason why the guarantee of a model with a drafted schema holds only conditionally."""
 CHOSEN_WITHOUT_NOISE = "the settings were chosen on the same rows without noise, for comparison only"
-"""Flaw of a model whose columns or settings were chosen by the standard workflow."""
+"""Flaw of a model whose columns or settings were chosen without noise (`--workflow standard`)."""
 STRONG_EPSILON = 1.0
 """Largest epsilon of a guarantee that is called strong."""
 MODERATE_EPSILON = 10.0

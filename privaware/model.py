@@ -238,20 +238,28 @@ class Model(Summarised):
         return self.rows(X).y if is_built_in(X) else coded_targets(read(X), schema)
 
     def rows(
-        self, data: Any, *, outside: Outside | None = None, allow_unreadable: bool = False, **reading: Any
+        self,
+        data: Any,
+        *,
+        outside: Outside | None = None,
+        allow_unreadable: bool = False,
+        part: str = "test",
+        **reading: Any,
     ) -> Data:
         """Read rows to predict by the schema.
 
         Parameters
         ----------
         data
-            A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set, whose test
-            rows are read. The target may be missing.
+            A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set. The target
+            may be missing.
         outside
             A counter to which values that the model does not know are added.
         allow_unreadable
             Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
             column raises `WrongInput`.
+        part
+            The part of a built-in data set: "train" or "test".
         **reading
             The options of `data.read`.
 
@@ -268,7 +276,8 @@ class Model(Summarised):
                 raise WrongInput(
                     f"expected the columns that the model was trained on, got {data}, whose columns differ"
                 )
-            return datasets.load(data).test.keep(names)
+            rows: Data = getattr(datasets.load(data), part)
+            return rows.keep(names)
         counts = outside or Outside()
         rows = Data.of(self.raw(data, **reading), self.schema, labelled=False, outside=counts)
         if not allow_unreadable:

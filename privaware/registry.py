@@ -105,7 +105,7 @@ def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
         )
     if not is_dataclass(algorithm):
         raise WrongInput(
-            f"{kind}: expected {name} as a dataclass of public settings, got a class without one; add "
+            f"{kind}: expected {name} as a dataclass of public settings, got another object; add "
             "@dataclass(frozen=True, kw_only=True)"
         )
     return algorithm

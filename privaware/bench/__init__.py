@@ -16,9 +16,9 @@ Result = dict[str, Any]
 
 
 def reason_of(problem: Exception) -> str:
-    """Return why a cell or an attack failed, in one line of at most 300 characters after the type of the error.
+    """Return why a cell or an attack failed: the message of the error on one line, cut to 300 characters.
 
-    The type is named for errors of other packages and for errors without a message only.
+    The type of the error stands before it, unless it is a `PrivawareError` with a message.
     """
     text = " ".join(str(problem).split())[:300]
     return text if isinstance(problem, PrivawareError) and text else f"{type(problem).__name__}: {text}"

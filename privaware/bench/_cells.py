@@ -1,10 +1,10 @@
 """The cells of a benchmark: one learner, network, data set, epsilon and seed each.
 
-The settings of a cell are plain values: `learner` (the name of its line), `algorithm` (the name in the registry),
-`settings`, `network` (a name) and `architecture`, `data` (a name) and `rows`, `delta`, `epsilon` (None: trained without
-noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and seed only are a batch: they share rows and
-the attacker. Each cell is trained alone, and all its random numbers follow from its own settings, so on one
-device it repeats bit for bit, whatever is trained before or beside it.
+The settings of a cell are plain values: `learner` (the name of its line), `algorithm` (the name in the registry) and
+its `settings`, `network` (a name) and its `architecture`, `data` (a name) and `rows` (a table, see `_rows.py`),
+`delta`, `epsilon` (None: trained without noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and
+seed only are a batch: they share rows and the attacker. Each cell is trained alone, and all its random numbers follow
+from its own settings, so on one device it repeats bit for bit, whatever is trained before or beside it.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ NO_NETWORK = "-"
 class TrainingPlace:
     """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
 
-    `prices` is a file of noise multipliers; a multiplier that it lacks, or any without it, is computed. `progress`
-    prints the steps of each training. `commit` is the commit of the source; by default it is read from git. `command`
-    is recorded with each cell.
+    `prices` is a file of noise multipliers that were computed before; all others are computed. `progress` prints the
+    steps of each training. `commit` is the commit of the source; by default it is read from git. `command` is recorded
+    with each cell.
     """
 
     device: str = "cpu"
@@ -296,8 +296,8 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
     """Return settings for the device and for printing progress, which a cell's own settings override.
 
     `cells` are the cells of a batch; printed progress names the first of them and their number. On a GPU,
-    products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with probability 1e-10,
-    which the computed cost (at delta 1e-5) leaves out.
+    products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with probability at most
+    1e-10, which the computed cost leaves out.
     """
     runtime: dict[str, Any] = {"device": place.device}
     if place.device != "cpu":

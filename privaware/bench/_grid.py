@@ -39,12 +39,11 @@ from privaware.attacks import attack_needs
 from privaware.bench import Settings
 from privaware.bench._cells import NO_NETWORK
 from privaware.bench._leakage import attack_of, shadow_settings
-from privaware.bench._possible import expect_possible
 from privaware.bench._rows import expect_rows
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 
-__all__ = ["BASELINE", "all_cells", "grid_cells", "read_grid"]
+__all__ = ["BASELINE", "all_cells", "read_grid"]
 
 BASELINE = "baseline"
 KEYS = {"data", "epsilons", "seeds", "delta", "attacks", "shadows", "shadow", "baseline", "learners", "architectures"}
@@ -63,16 +62,6 @@ def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise WrongInput(f"expected a grid in TOML, but {path.name} is not valid TOML: {problem}") from None
     return all_cells(table if seeds is None else {**table, "seeds": list(seeds)}, path.parent)
-
-
-def grid_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
-    """Return every cell of a grid; raise `WrongInput` for a wrong entry or an impossible combination.
-
-    Relative paths of data files are relative to `folder`.
-    """
-    cells = all_cells(table, folder)
-    expect_possible(cells)
-    return cells
 
 
 def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:

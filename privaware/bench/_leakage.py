@@ -72,7 +72,7 @@ class Attacker:
     networks: dict[str, Any] = field(default_factory=dict)
 
     def rng(self, label: str) -> Rng:
-        """Return the generator of the attack `label`, so that its network does not depend on the attacked model."""
+        """Return the random generator for the attack `label`; the same for every attacked model."""
         return Rng(seed=_number([self.key, label]))
 
 

@@ -1,8 +1,8 @@
 """Which combinations of a grid can be run: learner, network, data and attacks are checked before anything is trained.
 
 A combination is a line of learners with one network and one data set. It is possible if the learner fits the data and
-has the public rows that it needs, if its price can be computed, and if every attack of the grid can be played against
-its model.
+has the public rows that it needs, if its privacy cost can be stated, and if every attack of the grid can be played
+against its model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.schema import Schema
 
-__all__ = ["Combination", "combination", "combination_name", "expect_possible", "impossible", "refusal"]
+__all__ = ["Combination", "combination", "combination_name", "impossible", "refusal"]
 
 Combination = tuple[str, str, str]
 """The name of a line of learners, of a network and of a data set."""
@@ -34,16 +34,6 @@ def combination_name(place: Combination) -> str:
     """Return a combination in words, for messages."""
     learner, network, data = place
     return f"{learner} on {data}" if network == NO_NETWORK else f"{learner} with {network} on {data}"
-
-
-def expect_possible(cells: Sequence[Settings]) -> None:
-    """Raise `WrongInput` if some cells are impossible.
-
-    The error has the number of impossible combinations and the first reason.
-    """
-    refused = impossible(cells)
-    if refused:
-        raise WrongInput(refusal(refused, len({combination(cell) for cell in cells})))
 
 
 def refusal(refused: Mapping[Combination, str], of: int) -> str:
@@ -84,7 +74,7 @@ def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
 
 
 def _expect_runnable(cell: Settings) -> None:
-    """Raise a `PrivawareError` if the learner of a cell cannot be built, priced or attacked on its data."""
+    """Raise a `PrivawareError` if the learner of a cell does not fit its data, has no cost or cannot be attacked."""
     make = find_learner(cell["algorithm"])
     schema, public = bench_schema(cell["rows"], make)
     if schema.task not in make.tasks:

@@ -1,4 +1,4 @@
-"""Noise multipliers that were computed before, in a file: a machine without the accountants only looks them up."""
+"""Noise multipliers that were computed before, in a file: a machine without dp-accounting only looks them up."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ __all__ = ["Prices"]
 
 @dataclass
 class Prices:
-    """Noise multipliers by name, from the JSON file `path`. A missing one is computed, and with `record` written there.
-
-    A machine without the accountants (the package dp-accounting) only looks numbers up.
-    """
+    """Noise multipliers by name, from the JSON file `path`; with `record` missing ones are written there."""
 
     path: Path
     record: bool = False
@@ -35,8 +32,8 @@ class Prices:
     ) -> float:
         """Return the noise multiplier called `key`, at which `cost(noise)` is (epsilon, delta)-DP.
 
-        `privaware.accounting` computes a noise multiplier that the file lacks. `key` must name a `delta` other than
-        `DEFAULT_DELTA`.
+        `privaware.accounting` computes a noise multiplier that the file lacks. A `delta` other than `DEFAULT_DELTA`
+        must be part of `key`.
         """
         return self.look_up(key, lambda: accounting.calibrate(cost, epsilon, delta))
 

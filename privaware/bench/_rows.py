@@ -2,8 +2,8 @@
 
 A table in the grid says which rows. For built-in data it has `dataset`, and numbers of rows `train` and `test` if not
 all rows are wanted; the schema is known before a row is read. For the user's own data it has `file` and `target`,
-perhaps `test` and `auxiliary` as further files, and `public = true`, because a benchmark trains many models without a
-ledger.
+perhaps files with test rows (`test`) and with public rows for learners that need them (`auxiliary`), and
+`public = true`, because a benchmark trains many models without a ledger.
 
 `protocol` is the split. "official" is the split of the data set. "halves" leaves half of the training rows and half of
 the test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of the paper DPMLBench for

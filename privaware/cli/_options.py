@@ -19,7 +19,7 @@ __all__ = ["complete_data", "complete_names"]
 
 
 def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
-    """Return a completion with the names that `privaware list KIND` lists, and `more`.
+    """Return a function that completes the beginning of a word to the names of a kind, such as "learners", or `more`.
 
     >>> complete_names("learners", "auto")("a")
     ['adassp', 'additive', 'alibi', 'amortised', 'auto']

@@ -20,12 +20,12 @@ EPSILON = Annotated[float, o.option(_EPSILON)]
 ACCURACY = Annotated[float | None, o.option("The accuracy whose epsilon is estimated, such as 0.9.")]
 _PILOT = (
     "Charge this epsilon, such as 0.2, for a model and its score, which place this table on the measured curves. "
-    "Without a pilot nothing is charged, and the answer is about other tables."
+    "Without a pilot nothing is charged, and the estimate is about other tables."
 )
 PILOT = Annotated[float | None, o.option(_PILOT)]
 WHY = Annotated[bool, o.option("Show the reason and the evidence of each finding.", "--why")]
 HTML = Annotated[
-    Path | None, o.option("A new HTML file: the answer, its plot, the findings and their evidence.", "--html")
+    Path | None, o.option("A new HTML file: the estimate, its plot, the findings and their evidence.", "--html")
 ]
 PUBLIC = Annotated[str | None, o.option("Public rows that are available. They are not read.")]
 

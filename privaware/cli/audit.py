@@ -28,10 +28,11 @@ INSERT = Annotated[
     str, o.option("For one_run: where canaries are inserted. gradient: into gradients and sums; input: into the rows.")
 ]
 CANARIES = Annotated[int, o.option("For one_run: the largest number of canaries.")]
-RUNS = Annotated[
-    int, o.option("For many_run: the number of runs with the canary row, and the number of runs without it.")
-]
-_SHADOWS = "For membership attacks: the number of shadow models. Default: the number that the attack needs."
+RUNS = Annotated[int, o.option("For many_run: the number of runs with the canary row; as many are run without it.")]
+_SHADOWS = (
+    "For membership attacks: the number of shadow models. Default: 16 for lira, 4 for rmia, 1 for black_box and "
+    "white_box, 0 for other attacks."
+)
 SHADOWS = Annotated[int | None, o.option(_SHADOWS)]
 TRAINING = Annotated[str, o.option("How shadow models are trained: private or without_privacy.", "--shadow-training")]
 PUBLIC = Annotated[str | None, o.option("Public rows, for learners that need them, as a file or a built-in data set.")]

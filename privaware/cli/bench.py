@@ -64,7 +64,7 @@ def run(
     seed: ONE_SEED = None,
     json: o.JSON = False,
 ) -> int:
-    """Train, test and attack every cell of the grid that has no result or failed. The exit code is 1 if some fail."""
+    """Train, test and attack the cells that have no result or failed before. The exit code is 1 if some fail."""
     from privaware._validate import expect_count
     from privaware.bench._cells import TrainingPlace
     from privaware.bench._grid import read_grid

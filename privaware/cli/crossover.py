@@ -30,8 +30,8 @@ REPEATS = Annotated[
 TOTAL = Annotated[
     float | None,
     o.option(
-        "The largest epsilon of all trainings and scores together. It is the limit of a new ledger, unless --limit is "
-        "given. Default: 5; no bound for built-in data."
+        "The largest epsilon of all trainings and scores together. A given total is the limit of a new ledger, unless "
+        "--limit is given. Default: 5, or --limit if it is smaller; no bound for built-in data."
     ),
 ]
 SIMPLE = Annotated[str, o.option(f"The simple model: {_CONTENDER}", "--simple")]

@@ -41,7 +41,7 @@ def ledger(
 
     beside = Path(f"{file}.ledger")
     if beside.is_file():
-        raise WrongInput(f"expected a ledger file, got the data of a ledger; type `privaware ledger {beside}`")
+        raise WrongInput(f"expected a ledger file, got a data file; type `privaware ledger {beside}`")
     lines = []
     if restore:
         lines = [f"Restored {len(Ledger.restore(file))} entries."]

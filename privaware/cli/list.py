@@ -53,7 +53,7 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.
 
 
 def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the description of `name` of this `kind` and its settings, of a space its choices, as JSON and as lines.
+    """Return the description and the settings of `name`, as JSON and as lines; for a search space its choices.
 
     Raise `WrongInput` if the kind or the name is unknown.
     """
@@ -80,9 +80,8 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return names (`name`) and descriptions (`what`) by kind, for one `kind` or, if it is None, for all kinds.
 
-    A kind is one of `FOLDERS` or "spaces". For learners, the facts in `COLUMNS` are added.
-
-    Raise `WrongInput` for an unknown kind.
+    A kind is one of `FOLDERS` or "spaces". For learners, the facts in `COLUMNS` are added. Raise `WrongInput` for an
+    unknown kind.
 
     >>> "linear" in [thing["name"] for thing in catalogue("learners")["learners"]]
     True

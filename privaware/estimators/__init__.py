@@ -1,8 +1,8 @@
 """scikit-learn estimators for `fit` and `select`: a budget in the constructor, a guarantee after `fit`.
 
 Without a schema, the labels, the number of columns and their types are taken as declared by the caller (`assumptions_`
-says so), and part of the budget estimates the bounds of the columns. With a schema, bounds cost nothing. Everything in
-a fitted estimator is public: it holds no row and no statistic without noise.
+says so), and part of the budget estimates the bounds of the columns. Bounds that a schema declares cost nothing.
+Everything in a fitted estimator is public: it holds no row and no statistic without noise.
 
 Every call of `fit` is a release of its own, so cross-validation is charged once for each fold. One `ledger` for all
 fits composes their costs, keeps them, and stops at its limit. A fit on rows that an earlier fit of this process has

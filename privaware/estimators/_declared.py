@@ -109,9 +109,10 @@ class PrivateEstimator(BaseEstimator):
         return overlap
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags of scikit-learn: NaN is allowed if `missing`, or a column of a given `Schema`, allows gaps.
+        """Return the tags of scikit-learn: NaN is allowed if a column of the given `Schema` allows gaps.
 
-        `non_deterministic` stays false: a fit with a `random_state` is reproducible.
+        Without a schema the setting `missing` decides. `non_deterministic` stays false: a fit with a `random_state` is
+        reproducible.
         """
         tags = super().__sklearn_tags__()
         if self.schema is None:
@@ -123,9 +124,8 @@ class PrivateEstimator(BaseEstimator):
     def _declared(self, X: Any, task: str) -> Schema | None:
         """Return the given schema (`_given_schema`), or if there is none the schema from the types of `X`.
 
-        The schema from types is None in some cases (see `_from_types`).
-
-        Raise `WrongInput` if the given schema is for another task than `task`, or for images.
+        The schema from types is None if nothing is declared (see `_from_types`). Raise `WrongInput` if the given schema
+        is for another task than `task`, or for images.
         """
         schema = self._given_schema()
         if schema is None:
@@ -304,8 +304,8 @@ def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], cl
 
     `classes` are the classes of the target; without them it is a regression. `typed` gives columns, unit and cap.
     Without `typed` all columns are numbers, named by `estimator.feature_names_in_` or else x0, x1 and so on, and the
-    unit is a row. `shape` is the shape of X; the public number of rows
-    is `shape[0]`. The target is called "target", followed by underscores if a column has this name.
+    unit is a row. `shape` is the shape of X; the public number of rows is `shape[0]`. The target is called "target",
+    followed by underscores if a column has this name.
     """
     if typed is None:
         names = getattr(estimator, "feature_names_in_", [f"x{at}" for at in range(shape[1])])

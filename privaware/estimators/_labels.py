@@ -22,9 +22,9 @@ def with_classes(
     """Return the schema with its classes, the classes as sorted labels, and the class name of each label of `y`.
 
     `schema` is what `estimator` declares for X of this `shape`. If the estimator was given a schema, its classes are
-    declared; otherwise the classes are the labels that occur in `y`. Raise `WrongInput` for a
-    missing label, for labels that a given schema does not declare, and without one for fewer than two labels or two
-    labels of the same name. Raise scikit-learn's `ValueError` if `y` is not of classes.
+    declared; otherwise the classes are the labels that occur in `y`. Raise `WrongInput` for a missing label, for labels
+    that a given schema does not declare, and, without a given schema, for fewer than two labels or two labels of the
+    same name. Raise scikit-learn's `ValueError` if `y` is not of classes.
     """
     if y.dtype == object and (gaps := pd.isna(y)).any():  # NumPy cannot sort None among labels
         raise WrongInput(f"row {int(np.argmax(gaps)) + 1} of y: expected a label, got none; leave the row out")

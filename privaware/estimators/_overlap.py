@@ -46,7 +46,7 @@ NO_LIMIT = 1e9
 EARLIER_FITS = "rows of this fit were in earlier fits of this process"
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
-"""Smallest excess, in bytes, of the compressed size of labels over constant labels for labels to identify a table."""
+"""Labels identify a table if their compressed size exceeds that of constant labels by at least this many bytes."""
 WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWorker")
 """Prefixes of the names of worker processes, some of which have no `multiprocessing.parent_process()`."""
 
@@ -84,7 +84,7 @@ class PastFit:
         )
 
     def is_of_sources(self, other: PastFit) -> bool:
-        """Return whether transformers computed the rows of `other` from all rows of this fit."""
+        """Return whether transformers computed rows of `other` from every row of this fit."""
         return len(other.sources) > 0 and bool(np.isin(self.features, other.sources).all())
 
 
@@ -117,8 +117,8 @@ def fit_ledger(
     """Yield the ledger of a fit, and a list that gets the ledgers of its rows unless the fit is `seeded`.
 
     The ledger is `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the
-    end. The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. A fit that is not `seeded`
-    (without a random state) and has no ledger raises `WrongInput` in a worker process of joblib or `multiprocessing`.
+    end. The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. Without `ledger`, a fit that
+    is not `seeded` raises `WrongInput` in a worker process of joblib or `multiprocessing`.
     """
     collected: AbstractContextManager[list[SameRows]] = nullcontext([]) if seeded else collect_row_ledgers()
     if ledger is not None:

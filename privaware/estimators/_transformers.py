@@ -112,7 +112,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
 
 
 class PrivateNormaliser(PrivateTransformer):
-    """Scale columns to unit variance, by means and deviations under (epsilon, delta)-differential privacy.
+    """Centre columns and scale them to unit variance, by means and deviations under (epsilon, delta)-DP.
 
     This is the private counterpart of scikit-learn's `StandardScaler`. Numbers are first clipped to the bounds of the
     schema, or to bounds that part of the budget estimates. Each category becomes a column of its own (one-hot).

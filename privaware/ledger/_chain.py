@@ -41,9 +41,10 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 
 
 def create(path: Path, entry: Entry) -> None:
-    """Write the first entry to a new file; the file is complete before it gets its name.
+    """Write the first entry to a new file.
 
-    Raise `WrongInput` if `path` exists or cannot be created.
+    Where the file system has hard links, the file is complete before it gets its name. Raise `WrongInput` if `path`
+    exists or cannot be created.
     """
     with _draft(path, entry) as draft:
         _publish(draft, path)
@@ -99,13 +100,13 @@ def read(path: Path, db: sqlite3.Connection) -> tuple[Entry, ...]:
 
 
 def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list[str]]:
-    """Return the entries up to the first unreadable one, and the problems that were found, one sentence each.
+    """Return the entries before the first unreadable one, and the problems that were found, one sentence each.
 
     `db` is an open connection to the file `path`. Raise `WrongInput` if the file is no ledger of this version, is cut
     off, or has other tables or triggers.
 
-    Whether entries are out of place is checked only if each follows the entry before it. Whether entries were removed
-    from the end is checked only if there is no other problem.
+    Whether entries are out of place (`misplaced`) is checked only if the chain of entries has no problem. Whether
+    entries were removed from the end is checked only if there is no other problem.
     """
     rows, last = _rows(path, db)
     entries: list[Entry] = []

@@ -41,12 +41,12 @@ RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a ledger, fixed at its creation; only the limit may change, by an entry.
+    """The facts of a ledger, fixed at its creation; a later change of the limit is an entry of its own.
 
     Parameters
     ----------
     limit
-        The largest total epsilon.
+        The first limit: the largest total epsilon until an entry changes it.
     delta
         The delta of the total.
     unit

@@ -45,7 +45,8 @@ class Ledger(Summarised):
     path
         The file.
     facts
-        The limit, delta, unit and neighbouring relation, fixed at creation. Only the limit may change.
+        The first limit, delta, unit, cap, neighbouring relation and partitions, fixed at creation. `limit` is the
+        present limit.
     genesis
         The hash of the first entry, which identifies the ledger.
     lasting
@@ -189,7 +190,7 @@ class Ledger(Summarised):
     def restore(path: Paths, *, who: str | None = None) -> tuple[Entry, ...]:
         """Write entries that an older copy of a ledger lacks into it again, so that they count as spent.
 
-        The entries are taken from this user's folder of ledgers, which has a copy of every entry.
+        The entries are taken from the copies in this user's folder of ledgers.
 
         Parameters
         ----------
@@ -415,7 +416,8 @@ class Ledger(Summarised):
         """Change the limit to `epsilon`, and return the entry that records the change.
 
         `who` is the author of the entry (default: the user of the system). Raise `WrongInput` if the spent epsilon is
-        above the new limit or the new limit is not finite and above 0, and `Refused` if the spent epsilon is infinite.
+        above the new limit or the new limit is not a finite number above 0, and `Refused` if the spent epsilon is
+        infinite.
         """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
@@ -432,7 +434,7 @@ class Ledger(Summarised):
         return self._noted(changed)
 
     def total(self, *more: Event) -> Event:
-        """Return the composition of all charges and of `more` events on all rows, as one event."""
+        """Return all charges composed, and with them `more`, events on all rows that are not charged, as one event."""
         return total((*spends(self.entries()), *((None, event) for event in more)))
 
     def spent(self, last: int | None = None) -> float:
@@ -476,7 +478,7 @@ class Ledger(Summarised):
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
-        """Return the whole ledger as plain values: paths, facts, charges, spent epsilon and more.
+        """Return the whole ledger as plain values: path, facts, charges, spent epsilon and more (see `printable`).
 
         The `epsilon` of an event is its cost without the other events. With `totals`, each event also has the `total`
         of all events up to and including it, composed. This needs one more run of the accountant for each event.

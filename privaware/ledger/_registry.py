@@ -184,7 +184,7 @@ def memory_ledger(digest: str) -> Path:
 
 
 def known_ledgers(digest: str) -> list[KnownLedger]:
-    """Return the ledgers that were charged for the rows with this digest, the earliest first."""
+    """Return the ledgers that were registered for the rows with this digest, the earliest first."""
     return [
         KnownLedger(path=Path(line["path"]), genesis=line["genesis"])
         for line in read_lines(owner_folder() / f"{digest}.ledgers")
@@ -219,10 +219,9 @@ def forget_sketch(digest: str) -> None:
 
 
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
-    """Record that the ledger is charged for the rows with this digest, and start to copy its entries.
+    """Record, before a charge, that the ledger is for the rows with this digest, and start to copy its entries.
 
-    Nothing is charged here. What is already recorded, such as a sketch, stays as it is. Raise `WrongInput` if the data
-    folder cannot be written.
+    What is already recorded, such as a sketch, stays as it is. Raise `WrongInput` if the data folder cannot be written.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ def rounded_up(epsilon: float) -> float:
 
 
 def epsilon_of(event: Event, delta: float) -> float:
-    """Return the epsilon of an event at `delta`; 0 for no event, without running the accountants."""
+    """Return the epsilon of an event at `delta`; 0 for `NOTHING`, without running the accountants."""
     return 0.0 if event == NOTHING else accounting.epsilon(event, delta)
 
 
@@ -108,7 +108,7 @@ def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
         try:
             spent = epsilon_of(total(spends(now)), facts.delta)
         except PrivawareError as problem:
-            yield f"the events up to entry {end - 1} cannot be priced: {problem}"
+            yield f"the epsilon of the events up to entry {end - 1} cannot be computed: {problem}"
             continue
         if not spent <= limit_of(now) * (1 + SLACK):
             yield (

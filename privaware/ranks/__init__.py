@@ -1,13 +1,13 @@
 """Compute with several processes, such as one for each GPU, which `torchrun` starts.
 
-1. Rank 0 leads. It alone reads files, opens the ledger, charges, draws noise, saves checkpoints, reports progress and
-   writes results. So there is one charge, one folder of results and one draw of noise, whatever the number of ranks.
+1. Rank 0 leads. It alone opens the ledger, charges, draws noise, saves checkpoints, reports progress and writes
+   results. So there is one charge, one folder of results and one draw of noise, whatever the number of ranks.
 2. All other ranks follow: they wait for jobs. A job is a function that every rank calls at the same time, with rows
    that rank 0 sends. While a job runs, ranks exchange sums.
 3. A program that uses no job runs in rank 0 alone, as it would in a process of its own.
 
-The number of ranks changes no result. `privaware.descent` divides a step into microbatches whose shapes do not depend
-on the number of ranks, and adds their sums without rounding error.
+Any number of ranks up to `SHARES` gives the same result. `privaware.descent` divides a step into microbatches whose
+shapes do not depend on such a number of ranks, and adds their sums without rounding error.
 
 All ranks are trusted: they see rows, samples and sums before noise. Only rank 0 holds the key of the noise. The other
 ranks send their sums to rank 0, which adds the noise once and alone writes what is released. So no other rank can leave
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 SHARES = 8
-"""Smallest number of shares into which work is divided if ranks compute it together, so that 1 to 8 ranks agree."""
+"""Number of shares into which 1 to 8 ranks divide their common work, so that their results are the same."""
 
 
 def shares(size: int) -> int:

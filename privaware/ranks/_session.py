@@ -125,8 +125,8 @@ class Ranks:
     def open(self) -> None:
         """Connect the ranks; do nothing if there is a single rank, or if they are connected.
 
-        Raise `RanksEnded` if they do not all start within `START_TIMEOUT`, and `WrongInput` if they run different
-        versions of this package or of torch.
+        Raise `RanksEnded` if they do not all start within `START_TIMEOUT` or if the block of an earlier job has raised,
+        and `WrongInput` if they run different versions of this package or of torch.
         """
         if self._busy:
             raise RanksEnded(LEFT)

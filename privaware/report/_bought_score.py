@@ -9,7 +9,7 @@ from typing import Any
 from privaware.card import ModelCard
 from privaware.report._words import number, rounded_up
 
-__all__ = ["BoughtScore", "bought_score", "compared_words", "score_view"]
+__all__ = ["NAMES", "BoughtScore", "bought_score", "compared_words", "constant_words", "score_view"]
 
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 
@@ -46,10 +46,19 @@ class BoughtScore:
         """The score of a constant prediction, and whether its interval overlaps; empty if it is not known."""
         if self.constant is None:
             return ""
-        what = f" ({CONSTANTS[self.metric]})" if self.metric in CONSTANTS else ""
-        ends = _between(*self.constant) if self.constant[1] < self.constant[2] else ", by definition"
-        sentence = f"A constant prediction{what} has {number(self.constant[0], 4)}{ends}."
-        return f"{sentence}{compared_words(self.metric, (self.low, self.high), self.constant[1:])}"
+        compared = compared_words(self.metric, (self.low, self.high), self.constant[1:])
+        return f"{constant_words(self.metric, *self.constant)}{compared}"
+
+
+def constant_words(metric: str, value: float, low: float, high: float) -> str:
+    """Return the score of a constant prediction in one sentence; an interval without width means "by definition".
+
+    >>> constant_words("accuracy", 0.6, 0.55, 0.65)
+    'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'
+    """
+    what = f" ({CONSTANTS[metric]})" if metric in CONSTANTS else ""
+    ends = _between(low, high) if low < high else ", by definition"
+    return f"A constant prediction{what} has {number(value, 4)}{ends}."
 
 
 def compared_words(metric: str, score: tuple[float, float], constant: tuple[float, float]) -> str:
@@ -89,7 +98,7 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
     if score is None:
         return None
     name = score.name[:1].upper() + score.name[1:]
-    ends = _between(score.value, score.low, score.high)
+    ends = _between(score.low, score.high)
     return {
         "sentence": f"{name} {number(score.value, 4)}{ends}, on about {number(round(score.rows))} held-out rows",
         "constant": score.constant_sentence,
@@ -189,7 +198,7 @@ def _estimate(entry: Any) -> tuple[float, float, float] | None:
     return float(ends[0]), float(ends[1]), float(ends[2])
 
 
-def _between(value: float, low: float, high: float) -> str:
+def _between(low: float, high: float) -> str:
     return f", 95% interval {number(low, 4)} to {number(high, 4)}"
 
 

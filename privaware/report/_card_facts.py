@@ -52,7 +52,7 @@ def model_name(card: ModelCard) -> str:
 
 
 def architecture_name(card: ModelCard) -> str:
-    """Return the name of the architecture in words; "a sum of scores" names trees only if the model has some."""
+    """Return the name of the architecture; "trees" is called "a sum of scores", "and trees" only if there are any."""
     name = str(card.architecture.get("name", "network"))
     if name != "trees":
         return name

@@ -59,7 +59,7 @@ def _lines(rows: np.ndarray) -> str:
 
 
 def sacro_target(card: ModelCard) -> dict[str, Any]:
-    """Return the target: columns and claim. It names no model type, so that SACRO-ML never unpickles anything."""
+    """Return the content of `target.yaml`: columns and claim. Without a model type, SACRO-ML unpickles nothing."""
     guarantee = card.guarantee
     claim = {
         "attack": "differential privacy",

@@ -73,7 +73,7 @@ LEARNED_ELSEWHERE = {
 
 
 def _features(card: ModelCard) -> list[Mapping[str, Any]]:
-    """Return the descriptions of all features, and of the features that `mixed` reads texts or images by."""
+    """Return the descriptions of all features, and of the features inside `mixed` that read texts or images."""
     inner = [each for feature in card.features for each in (feature.get("text") or {}, *(feature.get("image") or ()))]
     return [*card.features, *(each for each in inner if isinstance(each, Mapping))]
 

@@ -1,7 +1,7 @@
 """A local web page for a folder: train, predict, audit, change the limit of a ledger, read reports and verdicts.
 
 `serve` binds to 127.0.0.1 only. Every address starts with a random token that only the person who opened the page
-knows. Requests with another token or for another host get an empty answer. A plan is a dry run. Only a form that is
+knows. Requests with another token or for another host get an empty response. A plan is a dry run. Only a form that is
 sent by POST charges or writes, and only inside the folder and the user's data folder. Trainings, predictions and audits
 are calls of the command line in processes of their own. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
 """

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privaware import registry
 from privaware.card import ModelCard
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
 from privaware.ledger import Ledger
 from privaware.report import _words
-from privaware.report._sentences import guarantee_words
+from privaware.report._sentences import guarantee_words, tuning_sentence
 
 __all__ = ["Folder", "model_summary"]
 
@@ -29,10 +28,9 @@ PREDICTIONS = "predictions"
 MAX_LISTED = 500
 """Largest number of ledgers, models or data files that a page lists."""
 HIDDEN = (
-    "Only the best candidate of this search is shown. The others, their scores and their number are hidden: the price "
-    "covers the release of the best alone."
+    "Only the best candidate of this search is shown. The others, their scores and their number are hidden: the "
+    "epsilon is for the release of the best alone."
 )
-SHOWN = "Every candidate of this search was paid for; only the best is in the folder."
 
 
 @dataclass(frozen=True)
@@ -67,10 +65,6 @@ class Folder:
         """Return the .csv and .parquet files directly in the folder of predictions, by name."""
         files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
         return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
-
-    def data(self) -> list[str]:
-        """Return the names of files that may hold rows, then of the built-in data sets."""
-        return [*self.data_files(), *registry.names("datasets")]
 
     def summaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return a summary of each ledger and of each model; an unreadable one has only its `name` and a `problem`."""
@@ -146,5 +140,5 @@ def model_summary(path: Path) -> dict[str, Any]:
         "certified": card.guarantee.certified,
         "created": card.created,
         "sentence": guarantee_words(card),
-        "search": (HIDDEN if selected else SHOWN) if card.search else "",
+        "search": (HIDDEN if selected else tuning_sentence(card)) if card.search else "",
     }

@@ -1,7 +1,4 @@
-"""The guard of the pages: only the holder of the token may ask, for this host and from this page.
-
-Everybody else gets an empty answer.
-"""
+"""The guard of the pages: requests need the token, this host and this page as their origin."""
 
 from __future__ import annotations
 
@@ -28,7 +25,8 @@ class Guard:
     """Admits only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
 
     The host is checked, so that a foreign name that resolves to this machine is not served. A POST from another page
-    names its origin, and is refused even with the right token. A refused request gets an empty answer with status 403.
+    names its origin, and is refused even with the right token. The response to a refused request is empty, with status
+    403.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:

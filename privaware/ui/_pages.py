@@ -1,7 +1,4 @@
-"""The pages: everything is rendered here, and whatever charges or writes is the answer to a form sent by POST.
-
-Only the holder of the token may ask, for this host and from this page. Everybody else gets an empty answer.
-"""
+"""The pages, behind the guard of `_guard.py`; only a form that is sent by POST charges or writes."""
 
 from __future__ import annotations
 
@@ -171,8 +168,8 @@ class _Pages:
     async def audit(self, request: Request) -> Response:
         """Start an audit of the model in the address, with the settings of the posted form, in a process of its own.
 
-        The audit attacks the mechanism on crafted rows. The answer leads to the page of the run. A form that is refused
-        is shown again with the reason.
+        The audit attacks the mechanism on crafted rows. The response leads to the page of the run. A form that is
+        refused is shown again with the reason.
         """
         name, up = request.path_params["name"], _up(request)
         form = await _form(request)

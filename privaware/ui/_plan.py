@@ -1,4 +1,4 @@
-"""The form of a training as a plan: what would be trained, what it would cost, and which ledger would pay."""
+"""The form of a training as a plan: what would be trained, what it would cost, and which ledger would be charged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from privaware.data import read_names
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Pure
 from privaware.ledger import Ledger
+from privaware.ledger._spent import SLACK
 from privaware.report import _words
 from privaware.ui._folder import Folder
 from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, number_of, reading
@@ -18,9 +19,6 @@ from privaware.workflow.run.charge import TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
 __all__ = ["column_names", "planned_view"]
-
-SLACK = 1e-9
-"""Relative error of the accountant by which a total may exceed the limit of a ledger."""
 
 
 def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
@@ -35,7 +33,7 @@ def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
 
 
 def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the plan that a form asks for, without training or charging (a dry run), and its price.
+    """Return the plan that a form asks for, without training or charging (a dry run), and its cost.
 
     The command line prints the same sentences. Raise `WrongInput` for a form that `fit` would refuse, and if the result
     folder holds a finished model.

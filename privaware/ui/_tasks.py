@@ -68,9 +68,10 @@ class Task:
         return folder.shown(shlex.join(["privaware", *self.words]))
 
     def ledger(self, folder: Folder) -> str:
-        """Return the name of the ledger that a training charges: the form names it, or it is next to the data or model.
+        """Return the name of the ledger that a training charges.
 
-        The name is empty if the folder has none of these ledgers, and for other verbs.
+        The form names it, or it is next to the data, or it is in the model folder. The name is empty if there is none
+        of these ledgers in `folder`, and for other verbs.
         """
         names = (self.form.get("ledger", ""), f"{self.form.get('data', '')}.ledger", f"{self.out}/run.ledger")
         known = folder.ledgers() if self.verb == "fit" else {}

@@ -5,9 +5,9 @@ A curve holds the accuracy of `fit` on one measured table at several epsilons. C
 gain follows mostly from the signal, `rows * epsilon / max(classes, FEWEST_CLASSES)`, so a curve is read at the
 signal of another table. `python -m research.comparisons.advise write` writes the curves to `curves.json`.
 
-Without a pilot, the answer is the spread over measured tables of similar size. A pilot releases the accuracy of a model
-that was trained with a small signal. Variants of every curve, with larger and smaller gains, are then weighted by how
-well they explain this accuracy, and the answer is read from the weighted curves of this table.
+Without a pilot, the estimate is the spread over measured tables of similar size. A pilot releases the accuracy of a
+model that was trained with a small signal. Variants of every curve, with larger and smaller gains, are then weighted by
+how well they explain this accuracy, and the estimate is read from the weighted curves of this table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 SHOWN = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Epsilons at which the expected accuracy is shown."""
 GRID = np.geomspace(0.03, 10.0, 101)
-"""Epsilons at which curves are read; an epsilon that is answered is one of them, or infinity."""
+"""Epsilons at which curves are read; every estimated epsilon is one of them, or infinity."""
 QUANTILES = (0.1, 0.5, 0.9)
 """Probabilities of the quantiles that are the low end, the estimate and the high end of an interval."""
 FEWEST_CLASSES = 4

@@ -1,4 +1,4 @@
-"""The result of `advise` in words: the answer first, a plot of text, the findings, and the same as a page."""
+"""The result of `advise` in words: the estimate first, a plot of text, the findings, and the same as a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["advice_lines", "advice_page", "answer_lines", "plot_lines"]
 PLOT_WIDTH = 40
 """Number of steps from the left end to the right end of an interval plot, which is one character wider."""
 CERTAIN = 0.9
-"""Probability of reaching an accuracy below which the answer names the probability."""
+"""If the probability of reaching the accuracy is below this, the estimate in words names the probability."""
 PAPERS = {
     "Bao et al.": "Bao, Bauer and Bindschaedler, On the importance of architecture and feature selection in "
     "differentially private machine learning (2022)",
@@ -57,11 +57,11 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
 
 
 def answer_lines(advised: Any) -> list[str]:
-    """Return the answer of `advised`, a result of `advise`, in one or two sentences.
+    """Return the estimate of `advised`, a result of `advise`, in one or two lines.
 
-    If an accuracy was given and the estimate is about other tables, the first sentence says which epsilons these tables
-    need, and the second recommends a pilot. If a pilot gave an epsilon, one line names it and says how uncertain it is.
-    Otherwise the only sentence says why no epsilon is named.
+    If an accuracy was given and the estimate is about other tables, the first line says which epsilons these tables
+    need, and the second recommends a pilot. If a pilot gave an epsilon, the only line names it and says how uncertain
+    it is. Otherwise the only line says why no epsilon is named.
     """
     estimate, accuracy = advised.estimate, advised.accuracy
     if estimate.get("about") == "other tables" and accuracy is not None:
@@ -115,7 +115,7 @@ def plot_lines(curve: Sequence[Mapping[str, float]], where: str = "") -> list[st
 
 
 def advice_page(advised: Any) -> str:
-    """Return the answer, a plot and the findings with their evidence, as an HTML page that needs no other file.
+    """Return the estimate, a plot and the findings with their evidence, as an HTML page that needs no other file.
 
     `advised` is the `Advised` that `advise` returns.
     """

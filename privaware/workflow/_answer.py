@@ -1,4 +1,4 @@
-"""The answer of `advise`: the epsilon that an accuracy needs, and the accuracy to expect at several epsilons."""
+"""What `advise` estimates: the epsilon that an accuracy needs, and the accuracy to expect at several epsilons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PILOT_SIZE_FACTOR = 10.0
 """Factor by which a table with a pilot may be smaller than the smallest or larger than the largest measured table."""
 PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
 FEWEST_TABLES = 5
-"""Number of measured tables of similar size below which, without a pilot, no answer is given."""
+"""Smallest number of measured tables of similar size for an estimate without a pilot."""
 LIKELY_ENOUGH = 0.15
 """Least probability of reaching the requested accuracy at epsilon 10 or less for which `advise` names an epsilon."""
 
@@ -49,9 +49,9 @@ class Answer:
 
 
 def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
-    """Return why the measured curves give no answer for data of `schema`; None if they do.
+    """Return why the measured curves do not apply to data of `schema`; None if they do.
 
-    They answer for tables with classes whose number of rows is at most a factor below the smallest or above the largest
+    They apply to tables with classes whose number of rows is at most a factor below the smallest or above the largest
     measured table: `PILOT_SIZE_FACTOR` with a `pilot`, else `SIZE_FACTOR`.
     """
     if schema.form != "table":
@@ -66,9 +66,9 @@ def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
 
 
 def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilot | None) -> Answer:
-    """Return the answer from `pilot`, a pilot on this table; without one, from measured tables of similar size.
+    """Return the `Answer` from `pilot`, a pilot on this table; without one, from measured tables of similar size.
 
-    Without a pilot, measured tables on which a constant prediction already reaches `accuracy` are left out. The answer
+    Without a pilot, measured tables on which a constant prediction already reaches `accuracy` are left out. The result
     has no curve, and only a reason, if `unmeasured` gives one, or if fewer than `FEWEST_TABLES` tables remain.
     """
     if (reason := unmeasured(schema, pilot=pilot is not None)) is not None:
@@ -86,7 +86,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
 
 
 def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
-    """Return why no answer is given if only the tables `similar` are left: of similar size, with a lower constant."""
+    """Return why there is no estimate if too few tables are `similar`: of similar size, with a lower constant."""
     tables = len(_similar(_curves(schema), schema.rows))
     if tables < FEWEST_TABLES:
         return f"Not known: only {tables} measured tables have a similar size; {PILOT_ADVICE}."

@@ -22,11 +22,10 @@ from privaware.errors import WrongInput
 from privaware.schema import Schema
 from privaware.workflow.auto import Choice
 
-__all__ = ["METRICS", "NAMES", "always_beats_a_constant", "expect_metric", "task_reasons", "trained_for"]
+__all__ = ["METRICS", "always_beats_a_constant", "expect_metric", "task_reasons", "trained_for"]
 
 METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
 """Metrics of each task; the default comes first."""
-NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 ABSOLUTE: dict[str, Mapping[str, Any]] = {
     "linear": {"norm": 0.1},
     "boosted": {"residual_clip": 0.5, "bias_clip": 1.0},

@@ -44,12 +44,12 @@ class Recipe:
     """The parts of a plan that a user fixed.
 
     `columns` are the columns to use, and `selected` is the cost of their selection by an earlier run, if there was one
-    (as in `selection_cost`). Alternatively, `select` names a selector that chooses them, with
-    `select_settings`. `search` names the strategy of a search, with `search_settings`; it is a private search inside
-    the training unless public rows are given or `workflow` is "standard".
-    `target_range` charges a regression for the mean and the spread of its target first, as `auto` does. `metric` is
-    what the training optimises. `bins` charges for the bins of numeric columns with declared bounds first. `policy` is
-    the label (name and digest) of the policy by which `auto` chooses.
+    (as in `selection_cost`). Alternatively, `select` names a selector that chooses them, with `select_settings`.
+    `search` names the strategy of a search, with `search_settings`; it is a private search inside the training unless
+    public rows are given or `workflow` is "standard".
+    With `target_range` a regression first releases the mean and the spread of its target, with part of the budget, as
+    `auto` does. With `bins` the bins of numeric columns with declared bounds are released first. `metric` is what the
+    training optimises. `policy` is the label (name and digest) of the policy by which `auto` chooses.
     """
 
     learner: str = "auto"

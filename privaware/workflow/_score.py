@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privaware import accounting
+from privaware._rounded import number
 from privaware._validate import expect_one_of, expect_positive
 from privaware.data import Rows, release
 from privaware.data._persons import of_persons
@@ -34,10 +35,10 @@ from privaware.mechanism import unit as protected
 from privaware.model import Model
 from privaware.models.spaces import Point
 from privaware.noise import Rng
-from privaware.report._bought_score import compared_words
+from privaware.report._bought_score import NAMES, compared_words, constant_words
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
-from privaware.workflow._metric import NAMES, expect_metric
+from privaware.workflow._metric import expect_metric
 from privaware.workflow._score_cells import CellSums, ScoreCells, scored_words, train_schema
 from privaware.workflow._score_statistics import NoisyCells, fraction_interval
 from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
@@ -114,11 +115,12 @@ class Score:
         """The score in words, compared with the score of a constant prediction."""
         beside = ""
         if (constant := self.constant) is not None:
-            compared = compared_words(self.metric, (self.low, self.high), (constant["low"], constant["high"]))
-            beside = f" {constant_words(self.metric, constant)}{compared}"
+            value, low, high = (constant[name] for name in ("value", "low", "high"))
+            compared = compared_words(self.metric, (self.low, self.high), (low, high))
+            beside = f" {constant_words(self.metric, value, low, high)}{compared}"
         return (
-            f"Released score: {NAMES[self.metric]} {_shown(self.value)} on held-out rows, 95% interval "
-            f"{_shown(self.low)} to {_shown(self.high)}, with noise for epsilon {self.epsilon:g}.{beside}"
+            f"Released score: {NAMES[self.metric]} {number(self.value, 4)} on held-out rows, 95% interval "
+            f"{number(self.low, 4)} to {number(self.high, 4)}, with noise for epsilon {self.epsilon:g}.{beside}"
         )
 
     def table_sentences(self, classes: Sequence[str]) -> list[str]:
@@ -145,22 +147,8 @@ def _interval_words(estimate: Mapping[str, float]) -> str:
     >>> _interval_words({"value": 0.8, "low": 0.71, "high": 0.9})
     '0.8 (0.71 to 0.9)'
     """
-    return f"{_shown(estimate['value'])} ({_shown(estimate['low'])} to {_shown(estimate['high'])})"
-
-
-def constant_words(metric: str, constant: Mapping[str, float]) -> str:
-    """Return the score of a constant prediction in one sentence; an interval without width means "by definition".
-
-    `metric` is a key of `NAMES`. `constant` has the entries `value`, `low` and `high`.
-
-    >>> constant_words("accuracy", {"value": 0.6, "low": 0.55, "high": 0.65})
-    'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'
-    """
-    what = {"accuracy": " (the most frequent class)", "r2": " (the mean)", "mae": " (the private median)"}
-    said = f"A constant prediction{what.get(metric, '')} has {_shown(constant['value'])}"
-    if constant["low"] == constant["high"]:
-        return f"{said}, by definition."
-    return f"{said}, 95% interval {_shown(constant['low'])} to {_shown(constant['high'])}."
+    value, low, high = (number(estimate[name], 4) for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -374,15 +362,6 @@ def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) ->
     low, high = fraction_interval(right, wrong, scale)
     fewer = f" with {rows:.0f} rows, and wider with fewer" if at_most else ""
     return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}{fewer}."
-
-
-def _shown(value: float) -> str:
-    """Format `value` with four significant digits and without an exponent.
-
-    >>> _shown(0.91234), _shown(10963.2)
-    ('0.9123', '10,960')
-    """
-    return f"{float(f'{value:.4g}'):,.10g}"
 
 
 def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None:

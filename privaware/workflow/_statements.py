@@ -74,7 +74,7 @@ def price(event: Event, delta: float) -> Priced:
             accountants={name: bounds.get(name) for name in ACCOUNTANTS},
         )
     except (PrivawareError, OverflowError) as problem:  # a repetition count with hundreds of digits overflows
-        reason = str(problem) if isinstance(problem, PrivawareError) else "the events are too many to be priced"
+        reason = str(problem) if isinstance(problem, PrivawareError) else "the events are too many to compute epsilon"
         return Priced(event=event, epsilon=None, accountants=dict.fromkeys(ACCOUNTANTS), problems=(reason,))
 
 
@@ -157,7 +157,7 @@ def wrong_plan(plan: Sequence[str], epsilon: float, delta: float) -> list[str]:
     total = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
     earlier = f"epsilon {epsilon:.4g} at delta {delta:g}"
     wrong = bool(plan) and not plan[-1].endswith((total, earlier))
-    return [f"the plan ends with another price than {total}"] if wrong else []
+    return [f"the plan ends with another cost than {total}"] if wrong else []
 
 
 def _wrong_score(score: Mapping[str, Any], parts: Sequence[PricedEvent]) -> list[str]:
@@ -224,7 +224,7 @@ def _wrong_unit(card: ModelCard) -> list[str]:
         sizes = {size, halves} if part.what in FOR_REPLACED_ROWS else {size}
         grouped = part.event.size if isinstance(part.event, Group) else 1
         if part.event != NOTHING and grouped not in sizes:
-            problems.append(f"{part.what:.80} is priced for other neighbours than units of {size} rows")
+            problems.append(f"the cost of {part.what:.80} is not for neighbours that differ in {size} rows")
     return problems
 
 

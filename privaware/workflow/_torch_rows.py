@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["expect_usable", "rows_and_targets", "rows_of_all"]
 
 NOT_USED = (
-    "the rows of the DataLoader are used; its batches, order and sampler are not used, because the guarantee is priced "
-    "for samples that are drawn independently at each step"
+    "the rows of the DataLoader are used; its batches, order and sampler are not used, because the guarantee holds for "
+    "samples that are drawn independently at each step"
 )
 """What `train` says about a DataLoader."""
 PAIRS = "expected a data set of pairs (input, target) of tensors or numbers"

@@ -1,6 +1,6 @@
 """Say which epsilon an accuracy needs, and which findings apply to a data set, with their evidence.
 
-Without a pilot only public facts are used, nothing is charged, and the answer is about other tables. A pilot is a
+Without a pilot only public facts are used, nothing is charged, and the estimate is about other tables. A pilot is a
 charged run that trains a model and releases its score. It places this table on the measured curves. The evidence of a
 finding is what this package measured, beside the claim of the paper, and it says where the two differ.
 
@@ -101,7 +101,7 @@ class Advised(Summarised):
         return dict(vars(self))
 
     def html(self) -> str:
-        """Return the answer, its plot and the findings with their evidence as one HTML page."""
+        """Return the estimate, its plot and the findings with their evidence as one HTML page."""
         return advice_page(self)
 
 
@@ -206,10 +206,8 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, li
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
     """Charge and run a pilot that costs `pilot`; return what it released, and what it cost in words.
 
-    A new ledger also gets room for a model that costs `epsilon`.
-
-    If the same pilot was charged and published before, its stored result is returned. A dry run returns None and a
-    sentence.
+    A new ledger also gets room for a model that costs `epsilon`. If the same pilot was charged and published before,
+    its stored result is returned. A dry run returns None and a sentence.
     """
     with charged_run("advise", data, options) as run:
         schema = run.schema

@@ -53,7 +53,7 @@ PAGE = "audit.html"
 
 DRY = "Nothing was charged: this was a dry run."
 CRAFTED_ROWS_ONE_RUN = 500
-"""Largest number of crafted rows in an audit of a model folder by one_run, if the schema declares at least as many."""
+"""Number of crafted rows in an audit of a model folder by one_run, but at most the declared number of rows."""
 CRAFTED_ROWS_MANY_RUNS = 8
 """Number of crafted rows beside the canary row in an audit by many_run; an audit of a search has none."""
 
@@ -107,10 +107,10 @@ def audit(
         For "one_run": the number of canaries to insert; fewer if the mechanism has no room for this number. For a model
         folder, up to 40 trainings are run to reach this number.
     runs
-        For "many_run": the number of runs with the canary row, and the number of runs without it.
+        For "many_run": the number of runs with the canary row; as many are run without it.
     shadows, shadow_training
-        For membership attacks: the number of shadow models, and whether they are trained "private" or
-        "without_privacy".
+        For membership attacks: the number of shadow models (default: 16 for "lira", 4 for "rmia", 1 for "black_box" and
+        "white_box", 0 for other attacks), and whether they are trained "private" or "without_privacy".
     public
         Public rows, for learners that need them.
     device

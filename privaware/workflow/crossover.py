@@ -74,11 +74,10 @@ class Crossover(Summarised, Result):
     """The crossover epsilon, both score curves, and the total cost; `models` are the two models by their names.
 
     In a dry run `crossover` is None, and the curves have no points. `repeats` is the number of trainings of each model
-    at each epsilon. `note` says what was charged or, on built-in data, that the scores are no private release. `plan`
-    are the sentences of the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema was
-    not reviewed. `seconds` is the running time. `out` is the folder of the result, or None. `evaluation` says whether
-    the scores are exact scores on the public test rows of a built-in data set; otherwise they are noisy scores on
-    held-out private rows.
+    at each epsilon. `note` says what was charged, or for built-in data what the scores are. `plan` are the sentences of
+    the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema was not reviewed. `seconds`
+    is the running time. `out` is the folder of the result, or None. `evaluation` says whether the scores are exact
+    scores on the public test rows of a built-in data set; otherwise they are noisy scores on held-out private rows.
     """
 
     crossover: Crossing | None
@@ -175,9 +174,9 @@ def crossover(
     repeats
         The number of times that each model is trained at each epsilon. Default: as many as the total allows, up to 5.
     total
-        The largest total epsilon of all trainings and scores, which is the limit of a new ledger unless `limit` is
-        given. Default: 5, or `limit` if it is smaller; for built-in data, which are public, no bound. A design above
-        the total raises `BudgetExceeded` and names a design that fits.
+        The largest total epsilon of all trainings and scores. A given total is the limit of a new ledger unless `limit`
+        is given. Default: 5, or `limit` if it is smaller; for built-in data, which are public, no bound. If no design
+        with these `epsilons` and `repeats` fits, `BudgetExceeded` names a smaller one that does, if there is one.
     settings
         Hyper-parameters of both learners.
     device

@@ -142,7 +142,8 @@ def predict(
     model
         The folder of a model.
     data
-        The rows to predict, as for `fit`. The target may be absent.
+        The rows to predict, as for `fit`. The target may be absent. Of a built-in data set, the test rows are
+        predicted.
     out
         A new CSV or Parquet file, by its suffix. An existing file or another suffix raises `WrongInput`.
     header, sep, decimal, encoding
@@ -265,7 +266,8 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
     model
         The folder of a model.
     members, non_members
-        Rows that trained the model, and rows that did not.
+        Rows that trained the model, and rows that did not. The name of a built-in data set means its training rows for
+        members and its test rows for non-members.
 
     Returns
     -------
@@ -277,8 +279,8 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
     released = load(model)
     if not released.schema.classes:
         raise WrongInput("expected a model of classes, whose probabilities SACRO-ML reads, got one of numbers")
-    first, second = (released.probabilities(released.rows(rows)) for rows in (members, non_members))
-    return first, second
+    trained, others = released.rows(members, part="train"), released.rows(non_members)
+    return released.probabilities(trained), released.probabilities(others)
 
 
 def outside_sentences(result: Mapping[str, Any]) -> list[str]:

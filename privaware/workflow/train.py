@@ -80,8 +80,8 @@ def train(
         The module. It is not changed.
     inputs, targets
         The training rows, as tensors or arrays. Or, without `targets`, a data set of PyTorch with pairs (input,
-        target), or a DataLoader: only its data set is used, because its batches would break the sampling that is
-        priced. An item is read once, so a random transformation in the data set is applied once.
+        target), or a DataLoader: only its data set is used, because the guarantee holds for independent samples, not
+        for its batches. An item is read once, so a random transformation in the data set is applied once.
     loss
         A function `loss(outputs, targets)` that returns one value for each row.
     epsilon, delta
@@ -100,8 +100,8 @@ def train(
         does not change the guarantee. An optimiser that needs a closure, such as LBFGS, is refused. Default: gradient
         descent.
     ledger
-        The ledger to charge, or its file. Default: the ledger of these rows in the user's data folder, whose limit is
-        the `epsilon` of the first call.
+        The ledger to charge, or its file. Default: the ledger that was charged for these rows before, or else a new one
+        in the user's data folder. The limit of a new ledger is this `epsilon`.
     rows
         The public number of rows. Default: the number of `targets`, which then counts as public.
     seed
@@ -131,8 +131,8 @@ def train(
     The ledger is charged before a mechanism sees a row. Before the charge every row passes once through a copy of the
     module, and rows that the module or the loss cannot use, such as a class out of range, raise `WrongInput`.
 
-    In a script that `torchrun` started, all processes train together, and rank 0 charges the ledger once; the number of
-    processes does not change the result.
+    In a script that `torchrun` started, all processes train together, and rank 0 charges the ledger once. Any number of
+    processes up to eight gives the same result.
 
     Examples
     --------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from privaware import registry
+from privaware.bench import Settings
+from privaware.bench._grid import all_cells
+from privaware.cli.bench import _possible
 from privaware.data import Data
 from privaware.events import Event, Laplace
 from privaware.learners.majority import Majority
@@ -23,6 +28,11 @@ SMALL: dict[str, Any] = {
 }
 RUNS: list[float] = []
 """The noise multipliers of the runs of `Counted`."""
+
+
+def grid_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
+    """The cells of a grid, as `privaware bench run` builds and checks them."""
+    return _possible(all_cells(table, folder), skip=False)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

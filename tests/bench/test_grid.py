@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privaware.bench._grid import grid_cells, read_grid
+from privaware.bench._grid import read_grid
 from privaware.errors import WrongInput
-from tests.bench.grids import SMALL
+from tests.bench.grids import SMALL, grid_cells
 
 NETWORKS = {"a": {"name": "fcn", "hidden": [4]}, "b": {"name": "fcn", "hidden": [8]}}
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from privaware import datasets
-from privaware.bench._grid import grid_cells
 from privaware.bench._possible import impossible
 from privaware.bench._rows import bench_rows, bench_schema
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
-from tests.bench.grids import SMALL
+from tests.bench.grids import SMALL, grid_cells
 
 ONE = {"data": ["digits"], "epsilons": [1.0], "learners": {"dpsgd": {"steps": 2}}}
 

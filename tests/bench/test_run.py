@@ -19,12 +19,11 @@ import pytest
 from privaware import attacks, registry
 from privaware.bench import _cells, _run
 from privaware.bench._cells import TrainingPlace, batches, noise_of, train_cells
-from privaware.bench._grid import grid_cells
 from privaware.bench._run import ITEM, run_cells
 from privaware.bench._store import Store
 from privaware.errors import WrongInput
 from privaware.model import Model
-from tests.bench.grids import RUNS, SMALL, install
+from tests.bench.grids import RUNS, SMALL, grid_cells, install
 
 HERE = TrainingPlace()
 

@@ -34,8 +34,7 @@ def test_folder_finds_its_files_and_says_what_is_damaged(folder: Path) -> None:
     assert [model["name"] for model in models] == ["damaged", "model"]
     assert "damaged" in models[0]["problem"]
     assert models[1]["certified"]
-    assert Folder(folder).data()[0] == "people.csv"
-    assert "wisconsin" in Folder(folder).data()
+    assert list(Folder(folder).data_files()) == ["people.csv"]
 
 
 def test_limit_that_is_spent_is_not_shown_as_exceeded(tmp_path: Path) -> None:
@@ -49,10 +48,18 @@ def test_losing_candidates_of_private_selection_are_hidden(tmp_path: Path) -> No
     selected = Selected(event=Gaussian(noise=9.0), distribution="logarithmic", mean=8.0)
     entries["events"] = [{"what": "search", "event": to_json(selected), "epsilon": 1.0}]
     (tmp_path / "model.json").write_text(json.dumps(entries))
-    assert "are hidden: the price covers the release of the best alone" in model_summary(tmp_path)["search"]
-    entries["events"] = [{"what": "search", "event": to_json(8 * Gaussian(noise=9.0)), "epsilon": 1.0}]
+    assert "are hidden: the epsilon is for the release of the best alone" in model_summary(tmp_path)["search"]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("search with tpe", "The cost of the search is part of epsilon"), ("train linear", "no privacy cost")],
+)
+def test_summary_says_whether_a_search_was_charged(tmp_path: Path, what: str, words: str) -> None:
+    entries = card_entries() | {"search": {"point": {"lr": 1.0}, "workflow": "aware"}}
+    entries["events"] = [{"what": what, "event": to_json(8 * Gaussian(noise=9.0)), "epsilon": 1.0}]
     (tmp_path / "model.json").write_text(json.dumps(entries))
-    assert "was paid for" in model_summary(tmp_path)["search"]
+    assert words in model_summary(tmp_path)["search"]
 
 
 def test_every_page_leaves_the_folder_as_it_is(page: Served, folder: Path) -> None:

@@ -16,7 +16,7 @@ from privaware import fit, load, predict
 from privaware.data import Data, _csv, read
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
-from privaware.workflow.predict import ReleasedModel, outside_sentences
+from privaware.workflow.predict import ReleasedModel, outside_sentences, predictions_for_owner
 
 FORMAT_1 = Path(__file__).parent / "format_1"
 
@@ -341,3 +341,9 @@ def test_predictions_for_a_folder_of_images_name_the_files(tmp_path: Path) -> No
     fit(tmp_path / "train", epsilon=5.0, learner="majority", seed=1, out=tmp_path / "model")
     predict(tmp_path / "model", tmp_path / "new", out=tmp_path / "p.csv")
     assert pd.read_csv(tmp_path / "p.csv")["file"].tolist() == [f"{at:02}.png" for at in range(20)]
+
+
+def test_members_of_built_in_data_are_its_training_rows(tmp_path: Path) -> None:
+    fit("wisconsin", epsilon=1.0, learner="majority", out=tmp_path / "model")
+    members, others = predictions_for_owner(tmp_path / "model", "wisconsin", "wisconsin")
+    assert (len(members), len(others)) == (455, 114)

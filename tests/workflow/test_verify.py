@@ -304,7 +304,7 @@ STATEMENTS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (guarantee(epsilon=0.5), "the events cost epsilon"),
     (guarantee(delta=1e-9), "the events cost epsilon"),
     (lambda entries: entries["events"][0].update(epsilon=0.1), "train linear costs epsilon"),
-    (lambda entries: entries["plan"].append("total epsilon 0.1 at delta 1e-05"), "the plan ends with another price"),
+    (lambda entries: entries["plan"].append("total epsilon 0.1 at delta 1e-05"), "the plan ends with another cost"),
     (lambda entries: entries.update(search={"workflow": "standard"}), "called certified although the settings"),
     (
         lambda entries: (
@@ -314,7 +314,7 @@ STATEMENTS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
                 sentence=entries["guarantee"]["sentence"].replace("any one row was", "all rows of any one person were")
             ),
         ),
-        "train linear is priced for other neighbours than units of 3 rows",
+        "the cost of train linear is not for neighbours that differ in 3 rows",
     ),
 ]
 

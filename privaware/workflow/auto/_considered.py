@@ -24,7 +24,7 @@ Row = dict[str, Any]
 SEARCHED = "A candidate of the private search, which releases only the best candidate."
 """The reason of a learner in the space of a private search, before the search has run."""
 CHECKED = "It is compared with the model after the training; the comparison is part of the cost."
-"""The reason of the constant prediction with which a regression is compared, before it is."""
+"""The reason of the constant prediction with which a regression is compared, before the comparison has run."""
 NAMES = {
     "rows": "the number of rows",
     "columns": "the number of columns",

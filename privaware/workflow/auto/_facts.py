@@ -58,10 +58,11 @@ FACTS: dict[str, str] = {
     "epsilon": "the privacy budget",
     "rows_epsilon": "rows times epsilon, divided by the cap if persons are protected",
     "classes": "the number of classes; 0 for a regression",
-    "columns": "the number of columns beside the target",
+    "columns": "the number of coded columns of a table, without the target; otherwise 0",
     "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
     "cap": "the largest number of rows of one person that are used; 1 if rows or labels are protected",
-    "rows_per_cross": "rows_epsilon for each pair of levels of two columns; 0 unless all are declared categories",
+    "rows_per_cross": "rows_epsilon for each pair of levels of two columns; 0 unless all columns are declared "
+    "categories with at most 4,096 pairs",
     "channels": "the number of colour channels of an image",
     "side": "the smaller side of an image, in pixels",
     "larger_side": "the larger side of an image, in pixels",
@@ -92,10 +93,9 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
     """Return the values of `FACTS` for a schema, a budget and a device.
 
     A table with a column of images has the form image, and another table whose texts are kept whole has the form text,
-    so that the rules for images and for texts apply to them. If persons are
-    protected, the noise hides `schema.cap` rows at once, so each row has about `epsilon / schema.cap` of the budget.
-    The number of rows that are used is private; `schema.rows` is its upper limit. `installed` is a set of names. Every
-    `device` but "cpu" is a gpu.
+    so that the rules for images and for texts apply to them. If persons are protected, the noise hides `schema.cap`
+    rows at once, so each row has about `epsilon / schema.cap` of the budget. The number of rows that are used is
+    private; `schema.rows` is its upper limit. `installed` is a set of names. Every `device` but "cpu" is a gpu.
     """
     channels, *sides = schema.shape if schema.has_images else (0, 0)
     cap = schema.cap if of_persons(schema) else 1

@@ -31,13 +31,13 @@ class Floor:
     classification, each_class
         For a classification, the least signal is `max(classification, each_class * classes)`.
     each_class_of_table
-        For a classification of a table without texts, the least signal is `each_class_of_table * classes`, unless this
-        is None.
+        For a classification of a table without whole texts or images, the least signal is instead
+        `each_class_of_table * classes`, unless `each_class_of_table` is None.
     regression
         The least signal for a regression by a learner that `checked` does not name.
     checked
-        The least signal for a regression, by learner. These learners are compared with the mean of the target, and
-        replaced by the mean if it is better.
+        The least signal for a regression, by the name of the learner. The models of these learners are compared with
+        the mean of the target, and replaced by it unless they are clearly better.
     """
 
     classification: float = 0.0

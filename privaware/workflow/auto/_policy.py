@@ -311,9 +311,9 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule and its learner: why the rule called `taken` was taken for `facts`, or another not.
+    """Return a row for each rule with its learner: whether and why it was taken for `facts`.
 
-    `seconds` is the time limit.
+    `taken` is the name of the rule that was taken, and `seconds` is the time limit.
     """
     rows = []
     for rule, learner in rules:
@@ -369,16 +369,16 @@ def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) 
 
 
 def _time_sentence(seconds: float, device: str) -> str:
-    """Return a sentence on how long features and training take; `seconds` is the time on `CORES` cores, or on a GPU.
+    """Return a sentence on how long features and training take; `seconds` is the result of `Rule.seconds`.
 
-    `device` is "cpu" or any other word for a GPU. With fewer cores than `CORES`, the time on a CPU is longer in
-    proportion.
+    `device` is "cpu" or any other word for a GPU, on which the time is for the features only. With fewer cores than
+    `CORES`, the time on a CPU is longer in proportion.
 
-    >>> _time_sentence(10.0, "cuda")
-    'Features and training take about 10 s.'
+    >>> _time_sentence(10.0, "gpu")
+    'The features take about 10 s, without the training.'
     """
     if device != "cpu":
-        return f"Features and training take about {_duration(seconds)}."
+        return f"The features take about {_duration(seconds)}, without the training."
     cores = min(threads(), CORES)
     soon = seconds * CORES / cores
     many = f"{cores} processor core{'s' if cores > 1 else ''}"

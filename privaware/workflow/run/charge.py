@@ -7,8 +7,8 @@
 4. `run.publish_model` and `run.publish_result` stage the result in a private folder, close the run in the ledger, and
    then move the result to its final name.
 
-Rows are parsed before the charge, so that unusable input costs nothing; the answer goes to the owner only, and nothing
-is released. Rows are also read before the charge to find their ledger by their digest, which no mechanism sees.
+Rows are parsed before the charge, so that unusable input costs nothing; an error message goes to the owner only, and
+nothing is released. Rows are also read before the charge to find their ledger by their digest, which no mechanism sees.
 Repeating the command of an interrupted run resumes it without a second charge. If a complete result is already staged,
 the repeated command publishes it.
 """
@@ -67,7 +67,7 @@ from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 __all__ = ["CHARGED", "RESUMING", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
-"""Verbs whose cost is always positive, so that a spent ledger is reported before slow imports."""
+"""Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
@@ -173,7 +173,7 @@ class ChargedRun:
 
     @property
     def sentence(self) -> str:
-        """The meaning of the guarantee in one sentence."""
+        """The guarantee in words (`guarantee_sentence`)."""
         return guarantee_sentence(self.plan, self.options.seed)
 
     def say(self, sentence: str) -> None:
@@ -186,15 +186,16 @@ class ChargedRun:
         return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
-        """Write the cost of `plan` to the ledger, and return whether a mechanism is left to execute.
+        """Write the cost of `plan` to the ledger, and return whether its mechanism must now be executed.
 
-        Nothing is left to execute in three cases: a dry run, which only shows the plan; a run that finished before; an
-        interrupted run that left a complete result in the folder, which is then closed and published. Except in a dry
-        run, nothing is shown or charged before the input is known to be usable. `what` describes the charge; by default
-        it names verb, data, learner and folder. A flaw of `plan` is added to it. Raise `WrongInput` if the epsilon of
-        `plan` is not finite, and `BudgetExceeded` if the ledger has no room for it. Raise `Refused` if a requested
-        check of persons finds that values repeat; then only the check is charged. A dry run does not run this check. It
-        sets `refusal` instead of raising what the ledger or the output folder would refuse.
+        It need not in three cases: a dry run, which only shows the plan; a run that finished before; an interrupted run
+        that left a complete result in the folder, which is then closed and published. Any other interrupted run is
+        resumed on its earlier charge. Except in a dry run, nothing is shown or charged before the input is known to be
+        usable. `what` describes the charge; by default it names verb, data, learner and folder. A flaw of `plan` is
+        added to it. Raise `WrongInput` if the epsilon of `plan` is not finite, and `BudgetExceeded` if the ledger has
+        no room for it. Raise `Refused` if a requested check of persons finds that values repeat; then only the check is
+        charged. A dry run does not run this check. It sets `refusal` instead of raising what the ledger or the output
+        folder would refuse.
         """
         expect_divisible(plan, self.options.device)
         self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))

@@ -23,7 +23,7 @@ RUNTIME = ("device", "progress", "public", "journal", "workers")
 def configured(name: str, make: Any, settings: Mapping[str, Any]) -> Mechanism[Any]:
     """Return an instance of `make`, the class of a learner or selector called `name`, with `settings`.
 
-    Raise `WrongInput` for an unknown setting or a value of the wrong type.
+    Raise `WrongInput` for an unknown setting, and for a value of another type or outside the range of its setting.
     """
     known = setting_names(make)
     if unknown := [key for key in settings if key not in known]:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from privaware import datasets, registry
+from privaware import datasets
 from privaware.data import Data, Raw, read
 from privaware.errors import WrongInput
+from privaware.model import is_built_in
 from privaware.schema import Schema
 
-__all__ = ["is_builtin", "read_public"]
-
-
-def is_builtin(data: Any) -> bool:
-    """Whether `data` is the name of a built-in data set; an existing file of that name has precedence."""
-    return isinstance(data, str) and data in registry.names("datasets") and not Path(data).exists()
+__all__ = ["read_public"]
 
 
 def read_public(public: Any, schema: Schema, reading: Mapping[str, Any], *, private: str, labelled: bool) -> Data:
@@ -30,7 +25,7 @@ def read_public(public: Any, schema: Schema, reading: Mapping[str, Any], *, priv
     choices or labels made from them would not be public.
     """
     facts = replace(schema, unit="row", cap=1)
-    if not is_builtin(public):
+    if not is_built_in(public):
         return Data.of(read(public, **reading), facts, labelled=labelled)
     if public == private:
         raise WrongInput(f"expected other rows than the private ones with --public, got {public} for both")

@@ -54,7 +54,7 @@ def result_content(
     seed
         The seed of the run, if it is seeded.
     ledger
-        The hash of the ledger entry that paid for the run.
+        The hash of the ledger entry that charged the run.
     description
         The owner's statement; empty if there is none.
 
@@ -86,7 +86,7 @@ class ResultFile:
 
     `unit` and `relation` are those of the schema. `certified` is false if the run has a seed, the plan has a flaw, or
     the schema was not reviewed. `plan` are the sentences of the plan, `events` the releases with their epsilon, and
-    `ledger` is the hash of the ledger entry that paid for the run.
+    `ledger` is the hash of the ledger entry that charged the run.
     """
 
     epsilon: float

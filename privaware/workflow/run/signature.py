@@ -5,9 +5,9 @@ its files. Signatures of format 1 sign neither kind nor run. The signature is in
 result. With the public key, anyone can check the folder without the ledger. The position of the closing entry in the
 ledger is not signed: relative to other entries it would reveal how long the run took.
 
-`RELEASE_FILES` lists the files of each kind of release. A ledger or a signature vouches for a release only if it names
-all of them. No two kinds share a file, so the file names identify the kind of a release whose closing entry does not
-name its kind.
+`RELEASE_FILES` lists the files of each kind of release. A ledger or a signature proves that a release is unchanged only
+if it names all of them. No two kinds share a file, so the file names identify the kind of a release whose closing entry
+does not name its kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RELEASE_FILES: dict[str, tuple[str, ...]] = {
     "audit": ("audit.json",),
     "pilot": ("pilot.json",),
 }
-"""Files of each kind of release; the keys are the names of the kinds in closing entries of the ledger."""
+"""Files of each kind of release that has files; closing entries of the ledger name the same kinds."""
 BESIDE_A_MODEL = ("audit.json",)
 """Files of other releases that may be in a model folder, because `privaware audit MODEL` writes them there."""
 

@@ -48,12 +48,13 @@ from privaware.data._parts import threads
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
+from privaware.model import is_built_in
 from privaware.schema import Column, Schema
 from privaware.workflow.run.cluster import Cluster
 from privaware.workflow.run.declared_kinds import read_kinds, with_kinds
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.process_pool import ProcessPool, RayPool
-from privaware.workflow.run.public_rows import is_builtin, read_public
+from privaware.workflow.run.public_rows import read_public
 
 __all__ = ["Source", "draft_schema", "resolve", "scoring"]
 
@@ -113,7 +114,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     `learner` decides whether public rows are needed. In a dry run, public rows that a built-in data set has for such a
     learner are only counted. Raise `WrongInput` for data that do not exist or do not fit `options`.
     """
-    if is_builtin(data):
+    if is_built_in(data):
         return _builtin(data, options, learner)
     path = None if hasattr(data, "columns") else _expect_there(data)
     _expect_target(data, options)
@@ -195,7 +196,7 @@ def draft_schema(
     A draft is read from the rows without noise. `target`, `task` and `unit` are for a file only. `reading` are the
     options of `privaware.data.read`.
     """
-    if is_builtin(data):
+    if is_built_in(data):
         return datasets.schema(data)
     raw = read(data, **reading)
     target = target or _default_target(raw)

@@ -37,7 +37,7 @@ PROBE = "probe"
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """A complete set of files that one charge paid for.
+    """A complete set of files, the result of one charged run.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Staged:
     run
         The name of the run in the ledger.
     charge
-        The hash of the ledger entry that paid for the run.
+        The hash of the ledger entry that charged the run.
     release
         The kind of release, as the closing entry names it.
     files
