@@ -14,8 +14,8 @@ PERSONS = """
     study_number study_no Studiennummer Studien_Nr numero_estudio screening_number enrolment_no randomisation_number
     registrationNumber fake_first_name FakeLastName contact_given_name firstname fullname Vorname prénom apellidos
     achternaam cognome
-    pidnum patno patient_no subjid usubjid subject_id casenum caseid id_patient studyid mrn_no hospnum emp_id member_id cust_id
-    fallnr versnr nip dni custNo empno acct_id ptno subj_no resp_id hh_num
+    pidnum patno patient_no subjid usubjid subject_id casenum caseid id_patient studyid mrn_no hospnum emp_id member_id
+    cust_id fallnr versnr nip dni custNo empno acct_id ptno subj_no resp_id hh_num
 """
 OTHERS = """
     telephone pidgin rapid customer_rating n_patients paid humid valid patient_age number_of_patients phone_service
