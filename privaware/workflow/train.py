@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
-from privaware._validate import renamed_keywords
+from privaware._validate import expect_positive, renamed_keywords
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import (
@@ -31,7 +31,13 @@ from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
-from privaware.workflow._torch_rows import expect_usable, rows_and_targets, rows_of_all
+from privaware.workflow._torch_rows import (
+    expect_arguments,
+    expect_usable,
+    failures_of_module,
+    rows_and_targets,
+    rows_of_all,
+)
 from privaware.workflow.run.options import expect_device
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
@@ -65,7 +71,7 @@ def train(
     seed: int | None = None,
     device: str = "cpu",
     progress: Callable[[int, int, float], None] | bool | None = True,
-    checkpoint: Checkpoint | str | None = None,
+    checkpoint: Checkpoint | str | Path | None = None,
     own_rows: bool = False,
     **more: Any,
 ) -> nn.Module:
@@ -148,6 +154,8 @@ def train(
     >>> net.guarantee.epsilon <= 2.0, net.guarantee.certified
     (True, True)
     """
+    expect_arguments(module, more)
+    expect_positive("train", epsilon=epsilon, delta=delta)
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True else None)
     ranks = joined()
     if ranks is not None:
@@ -163,12 +171,15 @@ def train(
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         expect_device(device)
-        descent.check(module, inputs, targets, device=device)  # raises before anything is charged
+        with failures_of_module():
+            descent.check(module, inputs, targets, device=device)  # raises before anything is charged
         if ranks is not None:
             ranks.expect_device(device)
         expect_usable(module, descent.loss, inputs, targets, device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
-        saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+        saved = Checkpoint(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
+        if saved is not None and not Path(saved.path).resolve().parent.is_dir():
+            raise WrongInput(f"expected a checkpoint in a folder that exists, got {str(saved.path)!r}")
         run = None if saved is None else f"train {Path(saved.path).resolve()}"
         event = descent.cost(noise)
         known = cache(lambda: _known_rows(inputs, targets))
