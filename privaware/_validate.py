@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the only name in `known` that starts with `word`, or else the name that is most similar to `word`.
 
     Case is ignored. Return None if the similarity (of `difflib`, from 0 to 1) of every name is below `cutoff`.

@@ -74,8 +74,13 @@ class Model(Summarised):
         return self.network_function(device)(inputs)
 
     def network_function(self, device: str = "cpu") -> Callable[[np.ndarray], np.ndarray]:
-        """Return `network_outputs` on `device` as a function of its inputs, for which the network is built once."""
+        """Return `network_outputs` on `device` as a function of its inputs, for which the network is built once.
+
+        For a table it computes in float64, so that the rows beside a row do not change its rounded prediction.
+        """
         network = self.network().to(device)
+        if self.schema.form == "table":
+            network = network.double()
 
         def outputs(inputs: np.ndarray) -> np.ndarray:
             starts = range(0, max(len(inputs), 1), MICROBATCH)
@@ -366,7 +371,9 @@ def _forward(network: Any, rows: np.ndarray, device: str) -> np.ndarray:
     if rows.dtype == object:  # texts without a text feature: a constant model ignores its inputs
         rows = np.zeros((len(rows), 1), dtype=np.float32)
     with torch.no_grad():
-        outputs = network(torch.from_numpy(np.ascontiguousarray(rows)).to(device))
+        inputs = torch.from_numpy(np.ascontiguousarray(rows)).to(device)
+        kind = next((value.dtype for value in network.parameters()), inputs.dtype)
+        outputs = network(inputs.to(kind) if inputs.is_floating_point() else inputs)
         return np.asarray(outputs.cpu().numpy())
 
 

@@ -17,6 +17,7 @@ from privaware._validate import (
     expect_one_of,
     expect_positive,
     shown,
+    suggestion,
 )
 from privaware.errors import WrongInput
 
@@ -93,6 +94,12 @@ def test_open_and_closed_interval_ends(interval: str, good: list[float], bad: li
     for value in bad:
         with pytest.raises(WrongInput):
             expect_in("x", interval, beta=value)
+
+
+def test_a_name_is_suggested_for_similar_words_only() -> None:
+    known = ["linear", "noise_decay", "finetune"]
+    assert suggestion("noisedecay", known) == "did you mean noise_decay?"
+    assert suggestion("nonsense", known).startswith("choose one of")
 
 
 def test_value_outside_the_choices_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -45,10 +46,11 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.
     lines = []
     for heading, things in listed.items():
         lines.append(f"{heading}:")
+        width = _width(thing["name"] for thing in things)
         for thing in things:
-            lines.append(f"  {thing['name']:<18} {thing['what']}")
+            lines.append(f"  {thing['name']:<{width}} {thing['what']}")
             about = [f"{word}: {thing[key]}" for key, word in COLUMNS.items() if thing.get(key)]
-            lines += [f"  {'':<18} [{'; '.join(about)}]"] if about else []
+            lines += [f"  {'':<{width}} [{'; '.join(about)}]"] if about else []
     show(listed, lines, json)
 
 
@@ -70,11 +72,18 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
     facts = [f"{word}: {things[name][key]}" for key, word in COLUMNS.items() if things[name].get(key)]
     lines += [f"  [{'; '.join(facts)}]"] if facts else []
     lines += [f"Settings{HOW.get(kind, '')}:"] if settings else ["Choices:"] if choices else ["No settings."]
-    lines += [f"  {key:<18} {', '.join(map(str, values))}" for key, values in choices.items()]
+    width = _width([*choices, *(setting.name for setting in settings)])
+    lines += [f"  {key:<{width}} {', '.join(map(str, values))}" for key, values in choices.items()]
     for setting in settings:
-        lines += [f"  {setting.name:<18} {setting.sentence}", *([f"  {'':<18} {setting.what}"] if setting.what else [])]
+        lines.append(f"  {setting.name:<{width}} {setting.sentence}")
+        lines += [f"  {'':<{width}} {setting.what}"] if setting.what else []
     listed = {"choices": choices} if choices else {"settings": [setting.json() for setting in settings]}
     return {**things[name], **listed}, lines
+
+
+def _width(names: Iterable[str]) -> int:
+    """Return the width of a column of `names`."""
+    return max([18, *map(len, names)])
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:

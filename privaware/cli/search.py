@@ -81,7 +81,7 @@ def search(
     lines = [result.sentence] if result.sentence else []
     lines.append(
         f"Total epsilon {rounded_up(result.epsilon_total)}; epsilon of one model {rounded_up(result.epsilon_model)}; "
-        f"about {result.trials:.4g} trials"
+        f"{'' if result.seconds is not None else 'about '}{result.trials:.4g} trials"
     )
     lines += [f"{name}: {value}" for name, value in (result.best or {}).items()]
     if result.internal.get("test_score") is not None:

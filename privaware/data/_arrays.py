@@ -120,9 +120,14 @@ def read_folder(path: Path) -> Raw:
 
 
 def _images(files: list[tuple[Path, str]], where: str) -> Raw:
-    images, uneven = decoded_images([file for file, _ in files], lambda at: quoted(files[at][0].name), where)
-    labels = np.array([label for _, label in files], dtype=np.str_)
     names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
+
+    def named(at: int) -> str:
+        folder = got(files[at][1]) if files[at][1] else ""  # the class of the image, so shown to its owner only
+        return quoted(names[at] if folder else files[at][0].name)
+
+    images, uneven = decoded_images([file for file, _ in files], named, where)
+    labels = np.array([label for _, label in files], dtype=np.str_)
     return Raw(images=images, labels=labels, name=where, uneven=uneven, files=names)
 
 

@@ -32,8 +32,8 @@ PERSONS = {
 }
 """Words for a person, an account or a household, by language. Before or after a word for a key they name persons."""
 CASES = {
-    "English": "admission case chart encounter enrollment enrolment hospital nhs randomisation randomization record "
-    "registration screening security study",
+    "English": "admission case chart encounter enrollment enrolment hosp hospital nhs randomisation randomization "
+    "record registration screening security study",
     "German": "aufnahme behandlungsfall fall studie",
     "French": "dossier etude securite sejour sociale",
     "Spanish": "caso estudio expediente historia seguridad social",
@@ -42,14 +42,17 @@ CASES = {
     "Portuguese": "caso estudo processo prontuario",
 }
 """Words for a case, a file or a study of a person, by language. Before or after a word for a number they name cases."""
+SHORT = _set("acct cust emp enrollee hh kd mbr mem pat pers pid pt resp subj usr vers")
+"""Abbreviations of words for persons, which name persons before a key."""
 ALONE = _set(
     "client cliente customer gebruiker klant klient kunde nutzer paciente participant participante patient patiente "
     "paziente person persona proband respondent subject sujet teilnehmer user usuario utente utilisateur"
 )
 """Words that name persons without a key; other words for persons often say whether someone is a student or a member."""
 CODES = _set(
-    "achternaam apellido apellidos bsn cognome cpf curp dni familienname firstname forename fullname hhid iban kvnr "
-    "lastname mrn nachname nif nino nir personnummer pid prenom ptid ssn subjid surname svnr usubjid voornaam vorname"
+    "achternaam apellido apellidos bsn caseid cognome cpf curp dni familienname firstname forename fullname hhid iban "
+    "kvnr lastname mrn nachname nif nino nip nir personnummer pesel pid prenom ptid ssn studyid subjid surname svnr "
+    "usubjid voornaam vorname"
 )
 """Abbreviations of numbers, and words for names, that only one person has."""
 CONTACTS = _set("email mail phone telephone mobile fax passport telefon telefono telefone telefoon reisepass")
@@ -81,7 +84,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _PERSONS = _set(" ".join(PERSONS.values()))
 _CASES = _set(" ".join(CASES.values()))
 _LINKED = "(?:e|en|er|es|n|s)?"
-_PERSON_WORDS = "|".join(sorted(_PERSONS | {"kd", "pat"}))
+_PERSON_WORDS = "|".join(sorted(_PERSONS | SHORT))
 _CASE_WORDS = "|".join(sorted(_CASES))
 _PERSON = re.compile(rf"(?:{_PERSON_WORDS}){_LINKED}")
 """Pattern of a word for a person before a key, such as `kunden`."""

@@ -29,11 +29,13 @@ __all__ = [
     "quoted",
     "show_values",
     "spelt_of",
+    "value_was_withheld",
     "values_shown",
     "words_of",
 ]
 
 _SHOWN: ContextVar[bool] = ContextVar("show_values", default=False)
+_WITHHELD: ContextVar[bool] = ContextVar("withheld", default=False)
 """Whether errors may quote values of rows."""
 
 
@@ -214,7 +216,17 @@ def values_shown() -> bool:
 
 def got(value: Any) -> str:
     """Return the end of an error message about a value of a row: empty, unless the owner asked to see values."""
-    return f", got {quoted(value)}" if values_shown() else ""
+    if values_shown():
+        return f", got {quoted(value)}"
+    _WITHHELD.set(True)
+    return ""
+
+
+def value_was_withheld() -> bool:
+    """Return whether `got` left out a value since the last call of this function."""
+    withheld = _WITHHELD.get()
+    _WITHHELD.set(False)
+    return withheld
 
 
 def quoted(value: Any) -> str:

@@ -6,9 +6,12 @@ generators. Its header holds, as JSON, the step, the state of the `Rng` that dra
 the settings, a digest of the examples and the name of the run. A new file is written under a temporary name and
 renamed, so a crash leaves either the old or the new checkpoint.
 
-Privacy: a checkpoint holds the state of the noise generator, so it must be kept as secret as the rows. A checkpoint of
-other examples or of another run is refused, because it would repeat noise: the difference of two models with the same
-noise reveals the examples in which their data differ.
+At the end of a run `keep_released` replaces the checkpoint by a file with the released parameters, the step, the
+fingerprint and the name of the run, which then has to identify the rows too. A training that loads it takes no step.
+
+Privacy: before `keep_released`, a checkpoint holds the state of the noise generator, so it must be kept as secret as
+the rows. A checkpoint of other examples or of another run is refused, because it would repeat noise: the difference of
+two models with the same noise reveals the examples in which their data differ.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -122,40 +126,49 @@ class Checkpoint:
 
     def saved_run(self) -> str | None:
         """Return the run that the file belongs to, or None if there is no file."""
+        return str(self._read()[0].get("run")) if Path(self.path).exists() else None
+
+    def keep_released(self) -> None:
+        """Replace the file of a training that has taken its last step by one with nothing but what is released."""
+        from safetensors.torch import save
+
+        facts, tensors = self._read()
+        theta = tensors.get("average.average", tensors["theta"])
+        kept = {name: facts[name] for name in ("step", "settings", "run")} | {"released": True}
+        atomic_write(self.path, save({"theta": theta}, metadata={"privaware": json.dumps(kept)}), mode=0o600)
+
+    def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the facts in the header of the file, and its tensors by name."""
         from safetensors import safe_open
 
-        if not Path(self.path).exists():
-            return None
         with safe_open(self.path, framework="pt") as file:  # type: ignore[no-untyped-call]
-            return str(json.loads(file.metadata()["privaware"]).get("run"))
-
-    def remove(self) -> None:
-        """Remove the file, if it exists, because a run that has ended does not need it."""
-        Path(self.path).unlink(missing_ok=True)
+            facts = json.loads(file.metadata()["privaware"])
+            return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
     def load(self, state: TrainingState) -> None:
         """Restore `state` and torch's random generators from the file; change nothing if there is no file.
 
         Raise `WrongInput` if the file is of other settings, other examples or another run.
         """
-        from safetensors import safe_open
-
         if not Path(self.path).exists():
             return
-        with safe_open(self.path, framework="pt") as file:  # type: ignore[no-untyped-call]
-            facts = json.loads(file.metadata()["privaware"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        facts, tensors = self._read()
+        released = facts.get("released", False)
         if facts["settings"] != state.fingerprint:
             raise WrongInput(
                 f"expected the settings that {self.path} was saved with, got others; "
                 "give the same ones or another checkpoint"
             )
-        if (facts.get("examples"), facts.get("run")) != (state.examples, self.run):
+        if facts.get("run") != self.run or not (released or facts.get("examples") == state.examples):
             raise WrongInput(
                 f"expected the checkpoint of this run on these rows, got one of other rows or of another run at "
                 f"{self.path}; name another file, or remove it to start again"
             )
         state.step = facts["step"]
+        if released:
+            for value in (state.theta, *state.averages.values()):
+                value.copy_(tensors["theta"])
+            return
         state.copy(tensors)
         vars(state.rng).update(vars(Rng.restore(facts["rng"])))
         torch.set_rng_state(tensors["torch"])

@@ -18,6 +18,7 @@ from privaware._rounded import rounded_up
 from privaware._validate import suggestion
 from privaware.accounting import DEFAULT_DELTA
 from privaware.data import read
+from privaware.data._raw import check_names
 from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
@@ -205,8 +206,14 @@ def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
 
 
 def as_pandas(X: Any) -> Any:
-    """Convert a polars data frame, or another one that supports Arrow, to pandas; return anything else unchanged."""
-    if isinstance(X, pd.DataFrame) or not hasattr(X, "__arrow_c_stream__") or not hasattr(X, "columns"):
+    """Convert a polars data frame, or another one that supports Arrow, to pandas; return anything else unchanged.
+
+    Raise `WrongInput` if columns of a data frame have the same name.
+    """
+    if isinstance(X, pd.DataFrame):
+        check_names(X, "X")
+        return X
+    if not hasattr(X, "__arrow_c_stream__") or not hasattr(X, "columns"):
         return X
     return read(X).frame
 

@@ -140,6 +140,18 @@ class Search:
             return 1.0
         return sum(round_.expected for round_ in self.rounds(schema))
 
+    def trial_words(self, schema: Schema) -> str:
+        """Return the number of trials in words, such as "3 trials"; "about" comes before the mean of a secret number.
+
+        Trials of a secret number are drawn independently, so that candidates of a small space repeat.
+        """
+        number = self.trials(schema)
+        trials = f"{number:.4g} trial{'' if number == 1 else 's'}"
+        secret = not isinstance(self.strategy, SearchProcedure) and any(
+            round_.distribution is not None for round_ in self.rounds(schema)
+        )
+        return f"about {trials}, each an independent draw" if secret else trials
+
     def train_schema(self, schema: Schema) -> Schema:
         """Return `schema` with the expected number of training rows, at least 1."""
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from privaware.data._persons import of_persons
 from privaware.schema import Schema
 
 __all__ = ["AdviceFacts", "advice", "stored_evidence"]
@@ -240,7 +241,7 @@ RULES = (
         "labels",
         "Protect whole rows; protect only labels (`--unit label`) if no other column is sensitive",
         lambda f: "label privacy hides the label of a row, and not that the row is in the data; it leaks more",
-        lambda f: bool(f.schema.classes),
+        lambda f: bool(f.schema.classes) and not of_persons(f.schema),
     ),
 )
 

@@ -259,10 +259,10 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
     return SPACES[choice.learner]
 
 
-def search_reasons(settings: SearchSettings, trials: float, schema: Schema) -> tuple[str, ...]:
-    """Return the sentences of the plan about a search with these `settings` and `trials` expected trials."""
+def search_reasons(settings: SearchSettings, trials: str, schema: Schema) -> tuple[str, ...]:
+    """Return the sentences of the plan about a search with these `settings`, whose number of `trials` is in words."""
     space, candidates = settings.space, " or ".join(settings.space.learners)
-    tunes = f"{settings.strategy} tunes {', '.join(space.choices)} of {candidates} in about {trials:.4g} trials"
+    tunes = f"{settings.strategy} tunes {', '.join(space.choices)} of {candidates} in {trials}"
     rows = round(schema.rows * settings.held_out)
     return (
         f"Search: {tunes}. About {rows} of {schema.rows} rows are held out to score the candidates. Only the best one "

@@ -39,8 +39,8 @@ from privaware.report._bought_score import NAMES, compared_words, constant_words
 from privaware.schema import Schema
 from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import expect_metric
-from privaware.workflow._score_cells import CellSums, ScoreCells, scored_words, train_schema
-from privaware.workflow._score_statistics import NoisyCells, fraction_interval
+from privaware.workflow._score_cells import TYPICAL, CellSums, ScoreCells, scored_words, train_schema
+from privaware.workflow._score_statistics import NoisyCells
 from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 
 __all__ = [
@@ -350,18 +350,23 @@ def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float,
 
 
 def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) -> str:
-    """Return a sentence with the interval that an accuracy of 0.8 would have; an empty text for other metrics.
+    """Return sentences with the interval that a typical score would have, and whether it would tell anything.
 
     `rows` is the number of held-out rows, or their largest number if `at_most`; `scale` is the scale of the Laplace
     noise of `cells`.
     """
-    if cells.metric != "accuracy":
-        return ""
-    half = cells.sizes[0] // 2
-    right, wrong = (np.full(half, part * rows / half) for part in (0.8, 0.2))
-    low, high = fraction_interval(right, wrong, scale)
+    typical = TYPICAL[cells.metric]
+    noiseless = NoisyCells(cells=cells, noisy=cells.typical(rows), scale=scale, draw=np.random.default_rng(0))
+    score = noiseless.score()
+    low, high = score["low"], score["high"]
     fewer = f" with {rows:.0f} rows, and wider with fewer" if at_most else ""
-    return f" The 95% interval of an accuracy of 0.8 would be about {low:.2f} to {high:.2f}{fewer}."
+    said = f" The 95% interval of {typical.words} would be about {low:.2f} to {high:.2f}{fewer}."
+    if not low <= typical.constant <= high:
+        return said
+    return (
+        f"{said} Then the score would not tell such a model from a constant prediction ({typical.constant:g}): raise "
+        "--score-epsilon, or leave the score out."
+    )
 
 
 def score_words(metric: str, internal: Mapping[str, float | None]) -> str | None:

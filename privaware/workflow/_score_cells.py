@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -37,6 +38,7 @@ __all__ = [
     "DECILES",
     "GRID",
     "LOG_ODDS",
+    "TYPICAL",
     "CellSums",
     "ScoreCells",
     "row_outputs",
@@ -54,6 +56,24 @@ LOG_ODDS = np.array([math.log(part / (10 - part)) for part in range(1, 10)])
 """The deciles of the probability in log-odds; the middle one is exactly 0."""
 BINNED = ("calibration", "threshold")
 """Releases with a score that need bins of the predicted probability."""
+
+
+@dataclass(frozen=True)
+class Typical:
+    """A typical score whose interval a plan forecasts: in `words`, its `value`, and that of a `constant` prediction."""
+
+    words: str
+    value: float
+    constant: float
+
+
+TYPICAL = {
+    "accuracy": Typical("an accuracy of 0.8", 0.8, 0.5),
+    "auc": Typical("an AUC of 0.8", 0.8, 0.5),
+    "r2": Typical("an R2 of 0.5", 0.5, 0.0),
+    "mae": Typical("a mean absolute error of 0.1, as a fraction of the target's range,", 0.1, 0.25),
+}
+"""By metric. Classes are equally frequent, and a target that is a number is spread evenly over its range."""
 
 
 def scored_words(training: str, metric: str) -> str:
@@ -104,6 +124,22 @@ class ScoreCells:
         if self.classes == 2:
             return (histogram,)
         return histogram, self.classes ** (2 if self.confusion else 1)
+
+    def typical(self, rows: float) -> np.ndarray:
+        """Return the exact cells of `rows` held-out rows whose score is the value in `TYPICAL`, for a forecast."""
+        value = TYPICAL[self.metric].value
+        if self.metric == "mae":
+            return rows * np.array([value, 1 - value, 1 / 4, 3 / 4])
+        if self.metric == "r2":
+            error = (1 - value) / 12  # the target's variance is 1/12
+            return rows * np.array([error, 1 - error, 1 / 3, 1 / 6])
+        if self.classes > 2:
+            bins, counts = self.sizes[0] // 2, self.sizes[1]
+            return rows * np.append(np.repeat([(1 - value) / bins, value / bins], bins), np.full(counts, 1 / counts))
+        distance = NormalDist().inv_cdf(value) * (2.0 if self.metric == "accuracy" else math.sqrt(2))
+        classes = [NormalDist(sign * distance**2 / 2, distance) for sign in (-1, 1)]  # log-odds of a calibrated model
+        below = [[0.0, *map(log_odds.cdf, self.edges), 1.0] for log_odds in classes]
+        return rows / 2 * np.diff(below, axis=1).ravel()
 
     def exact(self, model: Model, data: Data, constant: float) -> np.ndarray:
         """Return the exact cells, summed over the rows of `data`, as one array with the groups one after another.

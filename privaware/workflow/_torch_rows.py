@@ -6,19 +6,23 @@ import copy
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from privaware._validate import nearest
+from privaware.descent import Descent
 from privaware.descent._code_facts import tensor_digest
 from privaware.descent._ranks import examples_of
-from privaware.errors import WrongInput
+from privaware.errors import PrivawareError, WrongInput
 from privaware.ranks import Ranks
 from privaware.workflow.run.options import Say
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["expect_usable", "rows_and_targets", "rows_of_all"]
+__all__ = ["expect_arguments", "expect_usable", "failures_of_module", "rows_and_targets", "rows_of_all"]
 
 NOT_USED = (
     "the rows of the DataLoader are used; its batches, order and sampler are not used, because the guarantee holds for "
@@ -28,6 +32,38 @@ NOT_USED = (
 PAIRS = "expected a data set of pairs (input, target) of tensors or numbers"
 CHECKED_TOGETHER = 64
 """Number of rows that `expect_usable` passes through the module at a time."""
+
+
+def expect_arguments(module: Any, more: Mapping[str, Any]) -> None:
+    """Raise `WrongInput` unless `module` is a module of PyTorch, and `more` are names of fields of `Descent`."""
+    from torch import nn
+
+    if not isinstance(module, nn.Module):
+        kind = f"the class {module.__name__}" if isinstance(module, type) else f"an object of {type(module).__name__}"
+        raise WrongInput(f"expected a torch.nn.Module to train, got {kind}")
+    known = {field.name for field in fields(Descent)} - {"steps", "sampler", "loss"}
+    for name in more:
+        if name not in known:
+            near = nearest(name, {*known, "clipping_norm", "sampling_rate"})
+            advice = f"did you mean {near}?" if near else f"further arguments are {', '.join(sorted(known))}"
+            raise WrongInput(f"train has no argument {name!r}; {advice}")
+
+
+@contextmanager
+def failures_of_module() -> Iterator[None]:
+    """Raise `WrongInput` if the module or the loss fails in the block, on synthetic examples shaped like the rows."""
+    from torch import OutOfMemoryError
+
+    try:
+        yield
+    except (PrivawareError, OutOfMemoryError):
+        raise
+    except Exception as problem:
+        words = " ".join(str(problem).split())
+        raise WrongInput(
+            f"expected inputs and targets that the module and the loss can use, but on synthetic ones of their shape "
+            f"and type they fail ({type(problem).__name__}: {words:.200})"
+        ) from problem
 
 
 def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, Any]:
@@ -55,6 +91,9 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
     if not isinstance(inputs, (DataLoader, Dataset)):
         if targets is None:
             raise WrongInput("expected targets beside the inputs, got none; pass them, or pass a DataLoader with both")
+        for values in (inputs, targets):
+            if hasattr(values, "iloc"):
+                raise WrongInput(f"expected tensors or arrays, got a {type(values).__name__}; pass its to_numpy()")
         return inputs, targets
     if targets is not None:
         raise WrongInput("expected a DataLoader or data set with the targets inside, got targets beside it too")

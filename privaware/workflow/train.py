@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
-from privaware._validate import renamed_keywords
+from privaware._validate import expect_positive, renamed_keywords
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import (
@@ -30,7 +31,13 @@ from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
-from privaware.workflow._torch_rows import expect_usable, rows_and_targets, rows_of_all
+from privaware.workflow._torch_rows import (
+    expect_arguments,
+    expect_usable,
+    failures_of_module,
+    rows_and_targets,
+    rows_of_all,
+)
 from privaware.workflow.run.options import expect_device
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
@@ -64,7 +71,7 @@ def train(
     seed: int | None = None,
     device: str = "cpu",
     progress: Callable[[int, int, float], None] | bool | None = True,
-    checkpoint: Checkpoint | str | None = None,
+    checkpoint: Checkpoint | str | Path | None = None,
     own_rows: bool = False,
     **more: Any,
 ) -> nn.Module:
@@ -112,8 +119,9 @@ def train(
         A function `progress(step, steps, seconds_left)`. True: a training of more than two seconds writes its progress
         to standard error. False or None: nothing is written.
     checkpoint
-        A file from which an interrupted run resumes on the same rows, without a second charge. The file is as secret as
-        the rows, and is removed at the end.
+        A file from which an interrupted run resumes on the same rows, without a second charge. Until the training ends,
+        it is as secret as the rows. Then it holds the trained parameters only, and the same call returns the trained
+        module again, without a charge.
     own_rows
         In a script that `torchrun` started, whether `inputs` and `targets` of each process are a part of the training
         rows. Default: every process gives all training rows.
@@ -146,6 +154,8 @@ def train(
     >>> net.guarantee.epsilon <= 2.0, net.guarantee.certified
     (True, True)
     """
+    expect_arguments(module, more)
+    expect_positive("train", epsilon=epsilon, delta=delta)
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True else None)
     ranks = joined()
     if ranks is not None:
@@ -161,22 +171,29 @@ def train(
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         expect_device(device)
-        descent.check(module, inputs, targets, device=device)  # raises before anything is charged
+        with failures_of_module():
+            descent.check(module, inputs, targets, device=device)  # raises before anything is charged
         if ranks is not None:
             ranks.expect_device(device)
         expect_usable(module, descent.loss, inputs, targets, device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
-        saved = Checkpoint(checkpoint) if isinstance(checkpoint, str) else checkpoint
+        saved = Checkpoint(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
+        if saved is not None and not Path(saved.path).resolve().parent.is_dir():
+            raise WrongInput(f"expected a checkpoint in a folder that exists, got {str(saved.path)!r}")
         run = None if saved is None else f"train {Path(saved.path).resolve()}"
         event = descent.cost(noise)
         known = cache(lambda: _known_rows(inputs, targets))
         charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
         what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
-        charged.ready(event, what=what, seed=seed, run=run)
+        entry = None if saved is None or run is None else _finished_charge(charged, run, Path(saved.path))
+        finished = entry is not None and (entry.event, entry.seed) == (event, seed)
+        if not finished:
+            charged.ready(event, what=what, seed=seed, run=run)
         if saved is not None and run is not None:
             _expect_own_file(saved, charged.find(run), known()[0])
-        digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
-        entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
+        if entry is None or not finished:
+            digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
+            entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
         if saved is not None:
             saved = replace(saved, run=_bound_to(entry, known()[0]))
         trained = descent.run(
@@ -189,9 +206,9 @@ def train(
             device=device,
             callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
         )
-        if saved is not None and run is not None:
-            charged.finish(run)
-            saved.remove()
+        if saved is not None and run is not None and not finished:
+            saved.keep_released()
+            charged.finish(run, files=_files(Path(saved.path)))
         assumed = () if rows is not None else ("the number of rows, as that of the targets",)
         plan = Plan(
             learner="train",
@@ -238,6 +255,19 @@ def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Call
 def _bound_to(entry: Entry, digest: str) -> str:
     """Return the text that binds a checkpoint to one charge, `entry`, and to the rows that `digest` identifies."""
     return f"{entry.hash} {digest}"
+
+
+def _files(path: Path) -> dict[str, str]:
+    """Return the SHA-256 of the file at `path` by its name, as the closing entry of a run states it."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def _finished_charge(ledger: Ledger, run: str, path: Path) -> Entry | None:
+    """Return the charge of `run` if its closing entry in `ledger` names the file at `path`; otherwise None."""
+    closing = ledger.closing(run)
+    if closing is None or not path.exists() or closing.files != _files(path):
+        return None
+    return ledger.find(run)
 
 
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:

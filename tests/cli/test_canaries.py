@@ -79,7 +79,9 @@ def test_p46_rows_to_predict_and_to_score_are_not_quoted(run: Run, model: Path, 
 def test_p46_values_are_shown_at_a_terminal_when_the_owner_asks(run: Run, people: Path) -> None:
     people.write_text(f"age,town,y\n{WORD},n,yes\n")
     words = ["fit", str(people), "--schema", "people.toml", "--out", "m"]
-    assert WORD not in run(*words).err
+    hidden = run(*words).err
+    assert WORD not in hidden
+    assert hidden.endswith("(--show-values at your terminal shows what it is)\n")
     elsewhere = run(*words, "--show-values")  # standard error is no terminal here
     assert (elsewhere.code, WORD in elsewhere.err) == (2, False)
     assert "terminal" in elsewhere.err

@@ -35,6 +35,19 @@ def test_spaces_and_strategies_are_listed(run: Run) -> None:
     }
 
 
+def test_long_names_keep_the_columns_aligned(run: Run) -> None:
+    listed = catalogue("learners")["learners"]
+    assert max(len(thing["name"]) for thing in listed) > 18
+    lines = run("list", "learners").out.splitlines()
+    starts = [line.index("[unit") for line in lines if line.lstrip().startswith("[unit")]
+    named = {thing["name"]: thing["what"].split()[0] for thing in listed}
+    for line in lines:
+        words = line.split()
+        if line.startswith("  ") and line[2] != " " and words[0] in named:
+            starts.append(line.index(named[words[0]], 2 + len(words[0])))
+    assert len(set(starts)) == 1
+
+
 def test_transformations_are_not_listed_as_selectors() -> None:
     listed = {thing["name"] for thing in catalogue("selectors")["selectors"]}
     assert {"cfs_greedy", "cfs_ga", "random", "all", "top", "worth"} <= listed

@@ -14,6 +14,8 @@ PERSONS = """
     study_number study_no Studiennummer Studien_Nr numero_estudio screening_number enrolment_no randomisation_number
     registrationNumber fake_first_name FakeLastName contact_given_name firstname fullname Vorname prénom apellidos
     achternaam cognome
+    pidnum patno patient_no subjid usubjid subject_id casenum caseid id_patient studyid mrn_no hospnum emp_id member_id
+    cust_id fallnr versnr nip dni custNo empno acct_id ptno subj_no resp_id hh_num
 """
 OTHERS = """
     telephone pidgin rapid customer_rating n_patients paid humid valid patient_age number_of_patients phone_service
@@ -21,6 +23,7 @@ OTHERS = """
     num_children number_of_accounts lipid employee_count code number
     study studies number_of_studies study_hours registration screening product_family_name file_name first_visit
     trial_number last_visit_number
+    empty emp cust_type resp_rate hosp_days hosp_beds pt persistence memory_no_limit usr
 """
 
 
@@ -36,6 +39,6 @@ def test_name_of_a_feature_is_no_hint(name: str) -> None:
 
 
 def test_identifier_of_a_thing_names_no_person() -> None:
-    for name in ("order_id", "hospital_id", "invoice number", "uuid"):
+    for name in ("order_id", "hospital_id", "hosp_id", "invoice number", "uuid"):
         assert is_identifier_name(name)
         assert not is_person_name(name)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from privaware.data import Data, draft, read, typed, words_of
+from privaware.data import Data, draft, read, show_values, typed, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -197,6 +197,21 @@ def test_folder_of_images_gives_one_class_a_subfolder(tmp_path: Path) -> None:
     data = Data.of(raw, schema)
     assert np.allclose(data.x[1, 0], (grey + 9.0) / 255)
     assert data.y.tolist() == [0, 1]
+
+
+def test_folder_of_a_damaged_image_is_shown_to_its_owner_only(tmp_path: Path) -> None:
+    """The name of the folder is the class of the image."""
+    grey = np.full((4, 4), 100, dtype=np.uint8)
+    for name in ("cat/1.png", "dog/1.png"):
+        save(tmp_path / name, grey)
+    for content in (None, b"junk"):
+        save(tmp_path / "dog" / "2.png", grey[:3])
+        if content is not None:
+            (tmp_path / "dog" / "2.png").write_bytes(content)
+        with pytest.raises(WrongInput, match=r"(?<!dog/)2\.png"):
+            read(tmp_path)
+        with show_values(), pytest.raises(WrongInput, match=r"'dog/2\.png'"):
+            read(tmp_path)
 
 
 def test_one_colour_image_among_grey_ones_is_no_public_fact(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector
 from privaware.errors import WrongInput
+from privaware.estimators import PrivateNormaliser
 from privaware.estimators._labels import declared_labels
 
 CANARY = "Qcanary"
@@ -60,3 +62,10 @@ def test_declared_fractions_are_no_integer_labels() -> None:
     with pytest.raises(WrongInput, match="expected labels among the declared classes"):
         declared_labels(("1", "1.5"), np.dtype(int))
     assert declared_labels(("2", "1"), np.dtype(int))[1] == ("1", "2")
+
+
+@pytest.mark.parametrize("estimator", [PrivateClassifier, PrivateNormaliser, PrivateSelector])
+def test_columns_of_the_same_name_are_refused_in_a_sentence(estimator):
+    frame = pd.DataFrame(np.zeros((60, 3)), columns=["a", "b", "a"])
+    with pytest.raises(WrongInput, match="distinct column names in 'X', got the same for columns 1 and 3"):
+        estimator().fit(frame, np.arange(60) % 2)

@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_methods_subset_invariance, parametrize_with_checks
 
 from privaware import Ledger, PrivateClassifier, PrivateRegressor, Schema, load, verify
 from privaware.errors import BudgetExceeded, WrongInput
@@ -74,6 +74,13 @@ def test_bounds_are_charged_without_a_schema_only(tmp_path, learner, settings, f
     assert paid.epsilon_ == pytest.approx(open_book.spent(), rel=1e-6)
     assert all(column.bounded for column in paid.model_.schema.columns)
     assert free.model_.schema.columns == square().columns
+
+
+@pytest.mark.parametrize("estimator", [PrivateClassifier, PrivateRegressor])
+@pytest.mark.parametrize(("learner", "epsilon"), [("dpsgd", 5.0), ("fourier", 50.0)])
+def test_prediction_of_a_row_is_that_of_the_row_alone(estimator, learner, epsilon):
+    model = estimator(epsilon=epsilon, learner=learner, random_state=0)
+    check_methods_subset_invariance(estimator.__name__, model)
 
 
 def test_facts_taken_from_x_and_y_are_listed_as_assumptions():

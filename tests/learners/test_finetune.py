@@ -165,7 +165,7 @@ def test_learning_rate_falls_with_noise_and_rises_with_batch() -> None:
     ("settings", "message"),
     [
         ({"frozen": 4}, "frozen as at most 3 blocks"),
-        ({"prior": {"scatter": 1.0}}, "whitened maps alone"),
+        ({"prior": {"scatter": 1.0}}, "only whitened maps can be trained"),
         ({"prior": {"depths": [0], "pools": [2]}}, "that end with 2, the last block"),
     ],
 )

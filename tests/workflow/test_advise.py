@@ -62,6 +62,12 @@ def test_undeclared_columns_are_not_called_categories(kinds: list[str], said: st
     assert finding["reason"].startswith(said)
 
 
+def test_whole_rows_are_not_advised_where_persons_are_protected() -> None:
+    schema = Schema(columns=(Column(name="a"),), classes=("no", "yes"), rows=900)
+    facts = [AdviceFacts(schema=replace(schema, unit=unit), epsilon=1.0) for unit in ("row", "label", "patient")]
+    assert ["labels" in [rule["name"] for rule in advice(of)] for of in facts] == [True, True, False]
+
+
 def test_frozen_layers_say_that_our_runs_differ_from_the_paper() -> None:
     [evidence] = rules("digits", 1.0)["frozen_layers"]["evidence"]
     assert evidence["differs"] is True

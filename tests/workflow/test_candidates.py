@@ -63,7 +63,10 @@ def test_price_of_a_search_is_that_of_the_best_of_its_runs() -> None:
     assert plan.epsilon == pytest.approx(3.0, rel=1e-3)
     assert accounting.epsilon(2 * Gaussian(noise=plan.noise), 1e-5) < 2.7  # one of its models costs less
     assert what == "search with rs and train linear"
-    assert any("Search: rs tunes norm of linear in about 2 trials." in line for line in plan.sentences)
+    said = "Search: rs tunes norm of linear in about 2 trials, each an independent draw."
+    assert any(said in line for line in plan.sentences)
+    grid = recipe_plan(SCHEMA, Recipe.of(**searching()), BUDGET)
+    assert any("Search: grid tunes norm of linear in 2 trials." in line for line in grid.sentences)
 
 
 def test_search_score_and_selection_are_one_charge(frame: pd.DataFrame, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from privaware.testing import BrokenPromise, check_mechanism, rows_for
 from privaware.workflow import _score_cells
 from privaware.workflow._recipe import Recipe
 from privaware.workflow._score import Score, ScoredModel, ScoredTraining, score_words, with_score
-from privaware.workflow._score_cells import ScoreCells
+from privaware.workflow._score_cells import TYPICAL, ScoreCells
 from privaware.workflow._score_statistics import NoisyCells, fraction_interval, rows_needed
 from privaware.workflow._statements import _last_event, _wrong_score
 from privaware.workflow.run.paid_columns import keep_columns
@@ -512,6 +512,29 @@ def test_forecast_for_labels_counts_both_cells() -> None:
         return float(high.rstrip(".")) - float(low)
 
     assert width("label", "alibi") > 1.2 * width("row", "linear")
+
+
+def test_forecast_cells_have_the_score_that_the_forecast_names() -> None:
+    for metric, typical in TYPICAL.items():
+        classes = (2, 4) if metric == "accuracy" else (2,) if metric == "auc" else (0,)
+        for count in classes:
+            score = facts(metric, count, ScoreCells.of(metric, count).typical(1e6), 1e-6)
+            assert score.score()["value"] == pytest.approx(typical.value, abs=0.005)
+            assert score.rows == pytest.approx(1e6)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "auc", "r2", "mae"])
+def test_forecast_warns_of_a_score_that_tells_nothing(metric: str) -> None:
+    schema = replace(TABLE if metric in ("accuracy", "auc") else NUMBERS, rows=2500)
+    plan = training_plan(schema, epsilon=1.0, delta=1e-5, learner="linear")
+
+    def forecast(epsilon: float) -> str:
+        [*_, reason] = with_score(plan, epsilon=epsilon, metric=metric).reasons
+        return reason.partition(" The 95% interval of a")[2]
+
+    assert "would not tell such a model from a constant prediction" in forecast(0.02)
+    assert "would be about" in forecast(0.8)
+    assert "would not tell" not in forecast(0.8)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -129,6 +131,26 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
     with pytest.raises(WrongInput, match="rows 128 to 191") as problem:
         train(module, tokens if column == "token" else x, y, **settings)
     assert "77" not in str(problem.value)
+    assert ledger.spent() == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"clip_norm": 1.0}, r"no argument 'clip_norm'; did you mean clipping_norm\?"),
+        ({"module": nn.Linear}, r"expected a torch\.nn\.Module to train, got the class Linear"),
+        ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
+        ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
+        ({"epsilon": "1"}, "expected epsilon > 0, got '1'"),
+        ({"checkpoint": "no folder/run"}, "a checkpoint in a folder that exists"),
+    ],
+)
+def test_wrong_call_is_one_sentence_and_costs_nothing(changed, words, tmp_path):
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    call = {"module": nn.Linear(4, 2), "inputs": torch.zeros(60, 4), "targets": torch.zeros(60, dtype=torch.long)}
+    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(WrongInput, match=words):
+        train(**{**call, **settings, **changed})
     assert ledger.spent() == 0
 
 

@@ -1,17 +1,19 @@
-"""A checkpoint of `train` belongs to one charge for one set of rows, and is gone when its run has ended."""
+"""A checkpoint of `train` belongs to one charge for one set of rows, and ends as a file of the released parameters."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from torch import nn
 
 from privaware import Ledger, train
-from privaware.descent import cross_entropy
+from privaware.descent import cross_entropy, ema
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 
@@ -52,12 +54,10 @@ def stopped(tmp_path: Path, ledger: Ledger) -> str:
 
 
 def test_p55_no_model_of_other_rows_comes_from_a_checkpoint(tmp_path: Path) -> None:
-    path, steps = str(tmp_path / "run"), []
-    first = train(network(), *rows(), checkpoint=path, **SETTINGS)
-    x, y = rows(seed=9)
-    second = train(network(), x, y, checkpoint=path, progress=lambda *step: steps.append(step), **SETTINGS)
-    assert len(steps) == 120
-    assert not torch.equal(first.weight, second.weight)
+    call: dict[str, Any] = {"checkpoint": str(tmp_path / "run"), **SETTINGS}
+    train(network(), *rows(), **call)
+    with pytest.raises(WrongInput, match="other rows"):
+        train(network(), *rows(seed=9), **call)
 
 
 def test_p55_a_copied_checkpoint_gives_no_noise_to_other_rows(stopped: str, ledger: Ledger) -> None:
@@ -119,10 +119,74 @@ def test_an_interrupted_run_resumes_on_its_own_rows(
     assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
 
 
-def test_checkpoint_is_private_to_its_owner_and_removed_at_end(stopped: str, ledger: Ledger) -> None:
+def test_checkpoint_ends_as_the_released_parameters_alone(stopped: str, ledger: Ledger) -> None:
     assert Path(stopped).stat().st_mode & 0o777 == 0o600
-    train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
-    assert not Path(stopped).exists()
+    with safe_open(stopped, framework="pt") as file:
+        assert "rng" in json.loads(file.metadata()["privaware"])
+    trained = train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
+    with safe_open(stopped, framework="pt") as file:
+        assert set(json.loads(file.metadata()["privaware"])) == {"step", "settings", "run", "released"}
+        assert list(file.keys()) == ["theta"]
+        released = file.get_tensor("theta")[0]
+    assert torch.equal(released, torch.cat([value.detach().flatten() for value in trained.parameters()]))
+
+
+@pytest.mark.parametrize("settings", [{}, {"average": ema(0.9)}, {"sampling_rate": 1.0}])
+def test_repeated_call_returns_the_model_without_a_charge(
+    settings: dict[str, Any], tmp_path: Path, ledger: Ledger
+) -> None:
+    call: dict[str, Any] = {"ledger": ledger, "checkpoint": str(tmp_path / "run"), **SETTINGS, **settings}
+    first = train(network(), *rows(), **call)
+    charges, steps = len(ledger.entries()), []
+    again = train(nn.Linear(4, 2), *rows(), progress=lambda *step: steps.append(step), **call)
+    assert all(torch.equal(*both) for both in zip(first.parameters(), again.parameters(), strict=True))
+    assert (again.guarantee, len(ledger.entries()), steps) == (first.guarantee, charges, [])
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"epsilon": 0.5}, {"steps": 119}, {"clipping_norm": 2.0}])
+def test_finished_model_is_not_returned_for_other_settings(
+    other: dict[str, Any], tmp_path: Path, ledger: Ledger
+) -> None:
+    call: dict[str, Any] = {"ledger": ledger, "checkpoint": str(tmp_path / "run"), **SETTINGS}
+    train(network(), *rows(), **call)
+    with pytest.raises(WrongInput, match=r"already finished|settings"):
+        train(network(), *rows(), **call | other)
+
+
+def test_kill_before_the_run_is_closed_leaves_its_one_model(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call: dict[str, Any] = {"ledger": ledger, "checkpoint": str(tmp_path / "run"), **SETTINGS}
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "finish", kill)
+        with pytest.raises(Stopped):
+            train(network(), *rows(), **call)
+    with safe_open(call["checkpoint"], framework="pt") as file:
+        released = file.get_tensor("theta")[0]
+    again = train(network(), *rows(), **call)
+    assert torch.equal(released, torch.cat([value.detach().flatten() for value in again.parameters()]))
+    assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
+
+
+def test_changed_parameters_are_not_returned_as_the_model(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "run"
+    call: dict[str, Any] = {"ledger": ledger, "checkpoint": str(path), **SETTINGS}
+    train(network(), *rows(), **call)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(WrongInput, match="already finished"):
+        train(network(), *rows(), **call)
+
+
+def test_model_of_a_closed_charge_is_not_returned(stopped: str, ledger: Ledger) -> None:
+    Path(stopped).unlink()
+    ledger.close(1)
+    with pytest.raises(WrongInput, match="already finished"):
+        train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
 
 
 def test_another_loss_of_the_same_name_does_not_resume(tmp_path: Path, ledger: Ledger) -> None:

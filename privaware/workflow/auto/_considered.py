@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from privaware.workflow.auto._facts import COMPARISON
+from privaware.workflow.auto._facts import COMPARISON, MOST_CROSSES
 
 __all__ = ["CHECKED", "SEARCHED", "considered", "is_constant", "settled", "unmet"]
 
@@ -52,6 +52,9 @@ def considered(learner: str, reason: str, *, taken: bool | None, rule: str = "")
 
 def unmet(fact: str, condition: Any, value: Any) -> str:
     """Return the words that a fact called `fact`, whose value is `value`, does not satisfy `condition` of a rule."""
+    if fact == "rows_per_cross" and not value:
+        pairs = f"at most {MOST_CROSSES:,} pairs of levels"
+        return f"it needs two columns or more, all of them declared categories, with {pairs}"
     listed = condition if isinstance(condition, list) else [condition]
     needed = " and ".join(map(_in_words, listed))
     name = NAMES.get(fact, f"the {fact.replace('_', ' ')}")

@@ -273,10 +273,7 @@ def search_plan(
     if epsilon is None:
         noise = accounting.calibrate(lambda noise: model_event(search, schema, noise), target, delta)
     plan = priced(strategy, search, schema, f"search with {strategy}", epsilon=target, delta=delta, noise=noise)
-    reasons = (
-        f"Search strategy: {strategy}, as requested, with about {search.trials(schema):.4g} trials.",
-        *plan.reasons,
-    )
+    reasons = (f"Search strategy: {strategy}, as requested, with {search.trial_words(schema)}.", *plan.reasons)
     return replace(plan, requested=epsilon, settings=dict(settings), reasons=reasons)
 
 

@@ -39,18 +39,20 @@ def to_stderr(sentence: str) -> None:
 def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
     """Return a listener to the steps of a training, which draws a bar or says sentences.
 
-    The first sentence comes after `FIRST_SECONDS` seconds of work, the next ones every `seconds` seconds. Without `say`
-    they are written to standard error. The listener takes (step, steps, seconds left, what). `what` names the work:
+    The first sentence about each kind of work comes `FIRST_SECONDS` seconds after its first step, because a first step
+    tells little about the others; the next ones come every `seconds` seconds. Without `say` they are written to
+    standard error. The listener takes (step, steps, seconds left, what). `what` names the work:
     "training", "features" while features of the declared rows are computed, or a part of a training, such as
     "teachers".
     """
-    last: float | None = None
+    last, work = 0.0, ""
     speak = say or to_stderr
 
     def listen(step: int, steps: int, left: float, what: str = "training") -> None:
-        nonlocal last
+        nonlocal last, work
         now = time.monotonic()
-        last = now + FIRST_SECONDS - seconds if last is None else last
+        if what != work:
+            last, work = now + FIRST_SECONDS - seconds, what
         if isinstance(say, ShowsProgress) and say.shows_progress:
             say.progress(what, step, steps)
         elif now - last >= seconds:

@@ -294,7 +294,7 @@ def planned(
         mechanism = search_mechanism(search, chosen, after, budget["epsilon"], device=device)
         alone: Any = mechanism.learner(after) if isinstance(mechanism, PaidFeatures) else mechanism
         name = " or ".join(search.space.learners)
-        reasons = (*reasons, *search_reasons(search, alone.trials(after), after))
+        reasons = (*reasons, *search_reasons(search, alone.trial_words(after), after))
         choice = replace(
             choice, considered=tuple(considered(each, SEARCHED, taken=None) for each in search.space.learners)
         )

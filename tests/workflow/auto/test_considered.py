@@ -28,7 +28,7 @@ def test_each_rule_has_the_reason_why_it_was_not_taken() -> None:
     rows = reasons(choose(TABLE, 1.0).considered)
     assert rows["fourier", "table"][0] is True
     assert "because the table has at most 20,000 rows" in rows["fourier", "table"][1]
-    needed = "It needs rows x epsilon for each pair of levels to be at least 2; here it is 0."
+    needed = "It needs two columns or more, all of them declared categories, with at most"
     assert rows["linear", "table of categories"][1].startswith(needed)
     assert rows["boosted", "large table"][1].startswith("Its conditions hold, but an earlier rule was taken.")
     assert " of 17" in reasons(choose(schema("wisconsin"), 1.0).considered)["boosted", "large table"][1]
@@ -46,6 +46,7 @@ def test_rules_for_other_kinds_of_data_are_left_out() -> None:
     [
         ("rows", "<= 20000", 50_000, "it needs the number of rows to be at most 20,000; here it is 50,000"),
         ("rows_epsilon", [">= 9", "< 40"], 5.0, "it needs rows x epsilon to be at least 9 and below 40; here it is 5"),
+        ("rows_per_cross", ">= 2", 1, "it needs rows x epsilon for each pair of levels to be at least 2; here it is 1"),
         ("device", "gpu", "cpu", "it needs the device to be gpu; here it is cpu"),
         ("channels", 3, 1, "it needs the number of colour channels to be 3; here it is 1"),
     ],

@@ -52,6 +52,17 @@ def test_steps_are_reported_after_two_then_every_five_seconds(clock: list[float]
     assert messages == ["step 3 of 12, about 9 s left", "step 8 of 12, about 4 s left"]
 
 
+def test_first_step_after_other_work_reports_nothing(clock: list[float]) -> None:
+    """Its duration, with all preparations, would be taken for that of every step."""
+    messages: list[str] = []
+    listen = step_progress(messages.append)
+    listen(128, 600, 9.0, "features")
+    for step in range(1, 13):
+        clock[0] += 3 if step == 1 else 0.15
+        listen(step, 12, 11.0)
+    assert messages == []
+
+
 def test_quick_work_reports_nothing(clock: list[float]) -> None:
     messages: list[str] = []
     listen = step_progress(messages.append)
