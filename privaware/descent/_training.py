@@ -77,7 +77,7 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return the examples as tensors on the stack's device; floats get the stack's type.
+    """Return `stack` with the examples `inputs` and `targets` as tensors on its device; floats get the stack's type.
 
     Raise `WrongInput` unless there is one target for each example.
     """
