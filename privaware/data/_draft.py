@@ -64,8 +64,6 @@ def draft(
     Schema
         The draft.
     """
-    if task not in (None, "classification", "regression"):
-        raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     with raw.named():
         facts = _facts(raw, target=target, task=task, unit=unit, cap=cap)
         if raw.frame is None:

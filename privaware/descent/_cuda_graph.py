@@ -167,8 +167,7 @@ class CapturedStep:
 
     def one_step(self) -> None:
         """Take one step by replaying its graphs."""
-        if self.training.stack.projection is not None:
-            self.training.refresh()  # writes where the graph reads
+        self.training.refresh()  # writes where the graph reads
         if len(self.graphs) == 1:
             self.graphs[0].replay()
         else:
