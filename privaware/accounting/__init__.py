@@ -16,7 +16,8 @@ Three accountants analyse an event:
    has no formula.
 2. The CF accountant uses characteristic functions (`_cf_tree.py` and the other `_cf` files). It reads the event
    separately, and shares neither simplifications nor tables with the PLD accountant. If its result differs from the
-   PLD accountant's by more than 0.5%, nothing is reported (point 3 names one exception).
+   PLD accountant's by more than 0.5% (and by more than 1e-6, or 2e-5 for a private selection), `Refused` is raised;
+   point 3 names one exception.
 3. The RDP accountant uses Rényi divergences (`_rdp.py`). Its bound is reported if the PLD or the CF accountant gives no
    result. For a private selection it is also reported if it is smaller than the PLD bound, if the PLD bound exceeds
    100, or if the first two accountants differ by 0.5% to 3% and the RDP bound is above both.
@@ -70,13 +71,16 @@ def epsilon(event: Event, delta: float) -> float:
     Returns
     -------
     float
-        The epsilon; 0.0 if nothing was released, and infinite if the release may fail with probability `delta` or more
-        (for releases with a pure epsilon if they do not fail: more than `delta`).
+        The epsilon; 0.0 if nothing was released. It is infinite if the failure probability of the event is above
+        `delta`, or equal to `delta` and the releases have no pure epsilon.
 
     Raises
     ------
     Refused
         If the accountants disagree, or if part of the event has no proven guarantee.
+    WrongInput
+        If `delta` is not in (0, 1), if a number of the event is too extreme, or if the event has a sample under
+        `replace_one`, or a capped batch, of releases that are not Gaussian.
     """
     _check_delta(delta)
     return _price.epsilon(event, delta)
@@ -99,13 +103,13 @@ def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS)
     -------
     dict
         `pld`, `cf`, `rdp` and `rdp_classic` (the conversion used before 2021): an epsilon each, or None if the
-        accountant does not cover the event. `epsilon` is the reported epsilon. `method` names its accountant: pld or
+        accountant gives none. `epsilon` is the reported epsilon. `method` names its accountant: pld or
         rdp; trade_off or papernot_steinke (the Rényi bound) for private selection; pure if there is no PLD bound and
         the sum of pure epsilons is smaller than the RDP bound.
 
     Raises
     ------
-    Refused
+    Refused, WrongInput
         As in `epsilon`.
     """
     _check_delta(delta)
@@ -133,7 +137,7 @@ def delta(event: Event, epsilon: float) -> float:
     Raises
     ------
     WrongInput
-        For another epsilon.
+        If `epsilon` is not finite or below 0, or for an event as in `epsilon`.
     Refused
         If part of the event has no proven guarantee.
     """

@@ -194,7 +194,7 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
             return _of(NormalLoss(precision=times * (2 if replace else 1) ** 2 / noise**2))
         return _of(MixtureLoss(noise=noise, rate=rate, side="replace" if replace else side), times)
     if replace:
-        raise WrongInput("replace_one is priced for Gaussian releases only")
+        raise WrongInput("the cost under replace_one is known for Gaussian releases only")
     match event:
         case Laplace(noise=noise):
             return _of(LaplaceLoss(noise=min(noise, _QUIET), rate=rate, side=same), times)

@@ -254,7 +254,7 @@ class _Total:
             return
         if swap or leaf.cap is not None:
             raise WrongInput(
-                "replace_one and capped batches are priced for Gaussian releases only, "
+                "the cost under replace_one and of capped batches is known for Gaussian releases only, "
                 f"got a sample of {leaf.event}; use Gaussian noise, or Poisson sampling under add_remove"
             )
         if len(inner) == 1 and inner[0][1] == 1:

@@ -27,7 +27,7 @@ Inputs = Callable[[Model, Data, str], tuple[np.ndarray, ...]]
 KERNELS = 10
 """Number of kernels over the last-layer gradient."""
 DROPOUT = 0.2
-"""Dropout probability in the branches of `GradientNetwork`."""
+"""Dropout probability in the branches of `GradientNetwork` for posteriors, loss and label."""
 WARM_UP = 3
 """Number of steps before a step is recorded as a CUDA graph."""
 

@@ -1,4 +1,4 @@
-"""Membership games: what an attack sees, the answer, which it does not see, and the result of the attack."""
+"""Membership games: what an attack sees, which rows are members (hidden from it), and the result of the attack."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def needing(needs: Needs) -> Callable[[A], A]:
 
 
 def needs_of(attack: Any) -> Needs:
-    """Return what an attack declared; an attack that declares nothing needs nothing.
+    """Return what an attack declared by `needing`; the default `Needs()` if it declared nothing.
 
     `attack` is the function itself; one with settings, as `find_attack` returns it, has no declaration.
     """
@@ -146,7 +146,7 @@ def needs_of(attack: Any) -> Needs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Challenge:
-    """A game and its answer: `inside` says which candidate rows trained the released model."""
+    """A game, and in `inside` which candidate rows trained the released model."""
 
     game: Game
     inside: np.ndarray = field(repr=False)
@@ -177,7 +177,7 @@ def challenge(model: Model, members: Data, non_members: Data, rng: Rng, device: 
     Returns
     -------
     Challenge
-        The game with its answer, and without shadow models.
+        The game, without shadow models, and which of its rows are members.
     """
     order = rng.initial.permutation(len(members) + len(non_members))
     rows = joined(members, non_members).take(order)
@@ -243,14 +243,14 @@ class AttackResult:
 
 
 def play(posed: Challenge, attack: Attack, rng: Rng, *, name: str = "", confidence: float = 0.95) -> AttackResult:
-    """Let an attack score the candidate rows of a challenge, and compare the scores with the answer.
+    """Let an attack score the candidate rows of a challenge, and compare the scores of members and of other rows.
 
     Raise `WrongInput` unless the attack returns one finite score for each candidate row.
 
     Parameters
     ----------
     posed
-        The game and its answer.
+        The game, and which of its rows are members.
     attack
         A function `(game, rng) -> scores`.
     rng

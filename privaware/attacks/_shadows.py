@@ -74,7 +74,7 @@ def membership_game(
     Returns
     -------
     Challenge
-        The game with its answer.
+        The game, and which of its rows are members.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def halves_game(
     Returns
     -------
     Challenge
-        The game with its answer.
+        The game, and which of its rows are members.
     """
     target = learner.run(halves.train, noise, rng)
     members = halves.train.take(rng.initial.permutation(len(halves.train))[: len(halves.test)])

@@ -42,7 +42,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
     rng
         The random generator; it is not used.
     gamma
-        The factor by which the ratio of a row must exceed the ratio of another row.
+        The ratio of a row counts as larger if it is at least `gamma` times the ratio of another row.
     slope
         The parameter `a` of the paper, which estimates the average over shadow models that saw a row.
 

@@ -55,10 +55,11 @@ def from_array(x: np.ndarray, names: list[str] | None = None) -> Raw:
     Parameters
     ----------
     x : numpy.ndarray
-        A table of numbers (rows, columns), or images: (rows, height, width), or with 1 or 3 channels as second or last
-        dimension. Other arrays raise `WrongInput`.
+        A table of numbers (rows, columns), or images (rows, height, width) or (rows, channels, height, width). If only
+        the last dimension is 1 or 3, it counts the channels. Other shapes and types raise `WrongInput`.
     names : list of str, optional
-        The names of the columns of a table; by default x0, x1 and so on. With names the values may be of any type.
+        The names of the columns of a table; by default x0, x1 and so on. With names the array is a table, whose values
+        may be of any type.
 
     Returns
     -------

@@ -16,8 +16,8 @@ __all__ = ["Cells", "uncoded_column"]
 class Cells:
     """Columns of numbers (NaN if missing) or words (empty if missing), indexed like an array (rows, columns).
 
-    A column of images holds their pixels as bytes.
-    An undecided column of a text file may hold numbers with their spellings (`Spelt`).
+    A column of images holds their pixels as bytes. An undecided column of a text file may hold numbers with their
+    spellings (`Spelt`).
     """
 
     columns: tuple[np.ndarray | Words | Spelt, ...]

@@ -213,9 +213,7 @@ class CsvFile:
 
         Rows count from 0 after the header line, lines from 1.
         """
-        record = row + (block.line == 1 and self.header is not False)
-        starts = (block.line + _lines(block.text[:start]) for start, *_ in self._records(block.text))
-        return next((line for at, line in enumerate(starts) if at == record), record + 1)
+        return self._line_of([block], row + (block.line == 1 and self.header is not False))
 
     def _positions(self, names: Collection[str] | None) -> list[int]:
         return [at for at, name in enumerate(self.names) if names is None or name in names]
@@ -240,13 +238,12 @@ class CsvFile:
 
     def line(self, row: int) -> int:
         """Return the line on which a row begins; rows count from 0 after the header line, lines from 1."""
-        record = row if self.header is False else row + 1
-        starts = (
-            block.line + _lines(block.text[:start])
-            for block in self.blocks()
-            for start, *_ in self._records(block.text)
-        )
-        return next((line for at, line in enumerate(starts) if at == record), record + 1)
+        return self._line_of(self.blocks(), row + (self.header is not False))
+
+    def _line_of(self, blocks: Iterable[Block], record: int) -> int:
+        """Return the line of the file on which record number `record` (from 0) of `blocks` begins."""
+        starts = (block.line + _lines(block.text[:at]) for block in blocks for at, *_ in self._records(block.text))
+        return next(islice(starts, record, None), record + 1)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the records of the file, a block at a time; the first block includes the header line.

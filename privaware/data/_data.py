@@ -140,7 +140,7 @@ class Data:
         return replace(self, schema=kept, x=x)
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
-        """Return disjoint parts by an independent draw for each row, so that adding a row moves no other row.
+        """Return disjoint parts of the rows, by an independent draw for each row.
 
         Part i has the probability `shares[i] / sum(shares)`.
         """

@@ -38,6 +38,7 @@ def days_of_word(word: str, day_first: bool = False) -> float:
     """Return the days since 1970 of the date `word`, or NaN if it is not a date; a time adds a fraction of a day.
 
     `day_first` decides between 3/4 as 3 April and as March 4. With points the day always comes first.
+
     >>> days_of_word("1970-01-02 12:00"), days_of_word("3/1/1970", day_first=True), days_of_word("31/1/1970")
     (1.5, 2.0, nan)
     """

@@ -1,8 +1,8 @@
 """Keyed hashes of rows, by which the same rows are recognised in another order, file or format.
 
 A cell counts by its value: 1, "1.0" and true are one number, "NA" and an empty cell are missing, other text counts
-without outer spaces. Integers are exact and other numbers are rounded to single precision, so a column of float32
-equals its CSV file. A row is hashed with the names of its columns, in any order.
+without outer spaces. Integers below 2^53 are exact and other numbers are rounded to single precision, so a column of
+float32 equals its CSV file. A row is hashed with the names of its columns, in any order.
 
 Privacy: hashes of rows stay in memory. A stored digest is keyed BLAKE2b over all of them. Without the key, 256 bits
 from the operating system, nobody can tell whether it belongs to rows that they guess.

@@ -64,8 +64,6 @@ def draft(
     Schema
         The draft.
     """
-    if task not in (None, "classification", "regression"):
-        raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     with raw.named():
         facts = _facts(raw, target=target, task=task, unit=unit, cap=cap)
         if raw.frame is None:
@@ -92,11 +90,11 @@ def typed(
     """Return a schema without bounds, whose columns follow from their names and types, so that no row changes them.
 
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
-    dates, truth values and categories follow from types. Columns of free text are text, which is assumed to be public.
-    Other columns of words, and the other columns of a text file, are undecided, because only a count over rows tells
-    their kind. Columns that are named like identifiers are not used, unless their type is boolean. Columns of lists or
-    records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of them are free text, the schema has
-    the form text, which needs no bounds.
+    dates, truth values and categories follow from types. Columns of free text get the kind text; that they hold text is
+    assumed to be public. Other columns of words, and the other columns of a text file, are undecided, because only a
+    count over rows tells their kind. Columns that are named like identifiers are not used, unless their type is
+    boolean. Columns of lists or records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of them
+    are free text, the schema has the form text, which needs no bounds.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Numbers as people write them, by public rules for one value at a time.
 
 A currency sign or code may stand before or after a number, and a percent sign after it (`12%` is 12). Commas or
-apostrophes may separate groups of three digits. Parentheses around money or grouped digits mean a minus sign. A usual
-unit of measure may follow a number: `70 kg` is 70, and nothing is converted.
+apostrophes may separate groups of three digits. Parentheses mean a minus sign, except around a whole number alone,
+which may be a footnote mark. A usual unit of measure may follow a number: `70 kg` is 70, and nothing is converted.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ def read(
         "," if numbers of a CSV file have a decimal comma, "." if they have a point. By default a comma counts as a
         decimal comma only in files with the separator ";".
     encoding : str, optional
-        The encoding of a text file, or of text in a SAS file; by default UTF-8.
+        The encoding of a text file, or of text in a SAS file. By default it is UTF-8, or for a CSV file with a byte
+        order mark the encoding of the mark.
     columns : collection of str, optional
         The only columns of a CSV file that are needed; by default all. If one of them is absent, all are read.
 
@@ -213,7 +214,7 @@ def _excel(path: Path) -> Raw:
     """Return the first sheet of a workbook, whose first row holds the names; each cell has its own type.
 
     Empty rows are left out, and column number N without a name is called column_N. Raise `WrongInput` for an empty
-    sheet, for a first row with one cell alone, and if the package openpyxl is not installed.
+    sheet, if only the first of several columns has a name, and if the package openpyxl is not installed.
     """
     import pandas as pd
 

@@ -68,7 +68,7 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Spelt:
-    """A column of text that is nearly all numbers, stored as numbers from which every text can be recovered exactly.
+    """A column of text, mostly numbers, stored as numbers and styles from which every text can be recovered.
 
     `decimals` is the style of each number: a number of decimals, `PLAIN` or `POINTED`. A text that no style spells is
     one of `spellings`; `codes` is its position there, and -1 for all other rows. The number of such a row is the number

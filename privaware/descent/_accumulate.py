@@ -44,7 +44,7 @@ class Batch:
 
     `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
     augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
-    padding. `draws` gives dropout its masks; each augmented copy has its own masks. It is None without dropout.
+    padding. `draws` gives dropout its masks; each augmented copy has its own masks. It may be None without dropout.
     """
 
     inputs: tuple[Tensor, ...]

@@ -86,7 +86,7 @@ class anchored:
         Approximate number of basis vectors of all blocks together. The number for one block is proportional to the
         square root of the block's size: at least 1, and at most the block's size and the number of public examples.
     blocks : int
-        Number of blocks of parameters; each has its own subspace.
+        Largest number of blocks into which the parameters are cut; each block has its own subspace.
     residual : float or None
         The clipping norm of residuals is `residual * norm`; `residual` is from 0.001 to 1000. None drops the residuals,
         which biases gradients.

@@ -38,8 +38,8 @@ class TrainingState:
     """The state that a step of training changes, and the two digests that a checkpoint must match.
 
     `theta` holds the parameters and `norms` the clipping norms. `rng` draws samples and noise, and `step` is the number
-    of steps taken. `update`, `averages` and `projection` hold the tensors
-    of these parts of the recipe. `draws` holds the secret key of dropout and augmentation, which no step changes.
+    of steps taken. `update`, `averages` and `projection` hold the tensors of these parts of the recipe. `draws` holds
+    the secret key of dropout and augmentation, which no step changes.
     `fingerprint` is a digest of the public settings that the result depends on. `examples` is a digest of the examples.
     """
 

@@ -28,8 +28,8 @@ __all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
 class Clip(Protocol):
     """The interface of a clip: how per-example gradients are scaled before they are summed.
 
-    `norm` is the clipping norm. `sensitivity(relation)` is the largest change of the sum between neighbouring data;
-    `relation` is "add_remove" or "replace_one". `factors(squares, norm)` returns the clipping factors for squared
+    `norm` is the clipping norm. `sensitivity(relation)` bounds the change of the gradient sum between neighbouring
+    data; `relation` is "add_remove" or "replace_one". `factors(squares, norm)` returns the clipping factors for squared
     gradient norms (examples, layers): (examples, 1), or (examples, layers) for a `per_layer` clip. Its `norm` is used
     instead of the field: one number, or (examples, 1) numbers.
     """

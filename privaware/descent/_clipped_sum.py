@@ -1,6 +1,6 @@
 """Compute clipped gradient sums for custom training loops.
 
-The probed copy of a module and its layer rules are cached between calls.
+The probed copies of the last few modules and their layer rules are cached between calls.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def clipped_sum(
     """Compute the sum of per-example gradients, each clipped to `clipping_norm`.
 
     The first call probes the module and caches a copy with its layer rules. A change of the module (except of trainable
-    values), the loss, the shape or type of an example, or torch's precision makes the next call probe again. `module`
-    is not changed. Dropout masks depend on a draw from torch's generator in each call, and on an example's position.
-
-    The sum has no noise yet. Give its sensitivity a margin for rounding: n examples are added in float32, so removing
-    one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if
-    the shape of the batch and the positions of all other examples stay the same. `Descent` ensures both.
+    values), the loss, the shape or type of an example, or torch's precision makes the next call probe again, and so
+    does an object in module or loss that may change without notice. `module` is not changed. Dropout masks depend on a
+    draw from torch's generator in each call, and on an example's position. The sum has no noise yet. Give its
+    sensitivity a margin for rounding: n examples are added in float32, so removing one moves the sum by up to
+    `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if the shape of the batch and
+    the positions of all other examples stay the same. `Descent` ensures both.
 
     Parameters
     ----------

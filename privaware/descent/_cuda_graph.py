@@ -43,7 +43,7 @@ CAPACITY_MULTIPLE = 16
 """The number of slots of a sample drawn on the device is rounded up to a multiple of this."""
 
 MAX_EXTRA_ROWS = 64
-"""With `overflow > 0` data may have at most `rows + rows // 256 + MAX_EXTRA_ROWS` rows, where `rows` are declared."""
+"""With `overflow > 0` data may have at most `rows + rows // 256 + MAX_EXTRA_ROWS` rows for `rows` declared rows."""
 
 
 class CapturedStep:
@@ -83,7 +83,7 @@ class CapturedStep:
         )
 
     def _capacity(self) -> int:
-        """Return the number of slots that hold every model's sample, except with the probability charged to delta.
+        """Return the number of slots that hold every model's sample, except with a probability far below `overflow`.
 
         The number of slots depends on the declared number of rows. If it depended on the true number, one row more
         could change the shape of all batches, and so the rounding of every group of examples. Raise `Refused` if there
@@ -167,8 +167,7 @@ class CapturedStep:
 
     def one_step(self) -> None:
         """Take one step by replaying its graphs."""
-        if self.training.stack.projection is not None:
-            self.training.refresh()  # writes where the graph reads
+        self.training.refresh()  # writes where the graph reads
         if len(self.graphs) == 1:
             self.graphs[0].replay()
         else:

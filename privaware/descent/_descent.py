@@ -31,14 +31,16 @@ class Descent(DescentRecipe):
 
     Privacy:
 
-    1. Each step releases one sum of clipped per-example gradients on the sampler's batch, with Gaussian noise.
-       Everything else is post-processing.
+    1. Each step releases one sum of clipped per-example gradients on the sampler's batch, with Gaussian noise. (A
+       `quantile` clip releases a count with it, and a `projection` other sums instead.) Everything else is
+       post-processing.
     2. The noisy sum is divided by `sampler.rate` times the declared number of rows, never by the realised batch size.
     3. Rounding adds to the sensitivity. The addition is bounded in `_rounding.py`, and the noise covers it.
-    4. A dropout mask is a keyed function of the example's position in the data, the step and the layer, under a secret
-       key of 128 bits (`_example_draws.py`). Masks are never released. Neighbouring data have the same masks on their
-       common examples. So under each key the sums differ by one clipped gradient, and a mixture over keys of releases
-       of equal cost costs no more than one of them.
+    4. A dropout mask is a keyed function of the example's number (its position in the data), the step and the layer,
+       under a secret key of 128 bits (`_example_draws.py`). Masks are never released. Which distinct numbers the
+       examples have does not change the distribution of their masks, so neighbouring data are compared with equal
+       numbers of their common examples. Then under each key the sums differ by one clipped gradient, and a mixture over
+       keys of releases of equal cost costs no more than one of them.
     5. Point 4 holds for augmentation too, if `augment` changes an input only by its `ExampleDraws`, not by other inputs
        or by its position in the batch. A module that draws random numbers in another way is refused.
 
@@ -55,11 +57,13 @@ class Descent(DescentRecipe):
     average : Average, optional
         Mean over steps that is released instead of the last parameters: `tail` or `ema`.
     loss : callable
-        `loss(outputs, targets)` returns one value for each example.
+        `loss(outputs, targets)` returns one value for each row of `outputs`: an example, or one of its augmented
+        copies.
     lr_schedule, noise_schedule : Schedule
         Factors of the learning rate and of the noise multiplier at each step.
     microbatch : int, optional
-        Number of examples computed at once; chosen from the free memory if None. It changes results by rounding only.
+        Largest number of examples of a model that are computed at once; chosen from the free memory if None. It changes
+        results by rounding only.
     copies : int
         Number of augmented copies of each example. The mean gradient of the copies is clipped.
     augment : callable, optional
@@ -74,6 +78,7 @@ class Descent(DescentRecipe):
         Above 0, CUDA draws Poisson samples into batches of fixed shape.
     projection : Projection, optional
         Releases sums other than the clipped gradient sum, and rebuilds a gradient from them: `low_rank`, `anchored`.
+        The update must be `sgd` or `momentum`.
 
     Examples
     --------

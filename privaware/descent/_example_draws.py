@@ -2,7 +2,7 @@
 
 Dropout masks and augmentation use these random numbers. They do not depend on the other examples of a batch, on how the
 batch is cut into microbatches, or on how often anything was drawn before. So adding or removing one example changes
-neither the random numbers of other examples nor the state of any generator.
+neither the random numbers of examples that keep their numbers, nor the state of any generator.
 
 The key is 128 bits of the sampling stream. The mixing function of SplitMix64 (Steele et al. 2014) derives a seed of 64
 bits for each example, step, model and copy from the key, and random words of 64 bits from a seed. SplitMix64 is no
@@ -47,7 +47,7 @@ class ExampleDraws:
     Parameters
     ----------
     seeds : Tensor
-        One secret seed of 64 bits for each row of the batch; seeds differ between rows.
+        One secret seed of 64 bits for each row of the batch.
     count : iterator of int, optional
         Numbers the draws; from 0 on if not given.
 

@@ -77,8 +77,8 @@ def add_at(out: Tensor, index: Tensor, values: Tensor) -> Tensor:
 def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
     """Return squared norms from two Gram matrices of positions, both (examples, positions, positions).
 
-    `left` is of the inputs and `right` of the output gradients. `terms` is the number of products summed in an entry of
-    `left` plus an entry of `right`.
+    `left` is of the inputs and `right` of the output gradients. `terms` is the number of products that are summed for
+    an entry of `left`, plus that number for an entry of `right`.
     """
     of_inputs, of_gradients = (t.diagonal(dim1=1, dim2=2).sum(1) for t in (left, right))
     return rounded_up((left * right).sum((1, 2)), of_inputs, of_gradients, terms, left.shape[1])

@@ -1,8 +1,9 @@
 """Compute fingerprints of modules and losses. Equal fingerprints mean that a cached setup is still valid.
 
-A fingerprint covers everything a module holds: types, `forward`, attributes, hooks, training and `requires_grad` flags,
-shared parameters, shapes, types and devices. An object that may change without notice has no fingerprint, and neither
-has an object that holds it. Global variables that a `forward` or a loss reads are assumed to be fixed.
+A fingerprint covers everything a module holds except the values of parameters and buffers: classes, `forward`,
+attributes, hooks, training and `requires_grad` flags, and which parameters are shared, with their shapes, types and
+devices. An object that may change without notice has no fingerprint, and neither has an object that holds it. Global
+variables that a `forward` or a loss reads are assumed to be fixed.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class GradientQueries:
     Parameters
     ----------
     training : Training
-        The prepared training whose steps answer queries.
+        The prepared training; each query takes one of its steps.
     """
 
     def __init__(self, training: Training) -> None:
@@ -68,7 +68,7 @@ class GradientQueries:
             self.buffers[name].copy_(values)
 
     def __call__(self, module: nn.Module) -> dict[str, Tensor]:
-        """Answer one query at the parameters and buffers of `module`, which is not changed.
+        """Return one noisy mean gradient, at the parameters and buffers of `module`, which is not changed.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class GradientQueries:
         Raises
         ------
         Refused
-            If all `recipe.steps` charged queries were answered before.
+            If all `recipe.steps` charged queries were made before.
         """
         training = self.training
         if training.step >= training.recipe.steps:
@@ -135,7 +135,7 @@ def gradient_queries(
     Returns
     -------
     context manager of GradientQueries
-        The callable that answers queries.
+        The callable whose calls are the queries.
 
     Examples
     --------

@@ -114,8 +114,9 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 def stepper(training: Training) -> Callable[[], None]:
     """Return the function that takes one step.
 
-    On CUDA this is a captured graph, unless the training's `rng` is a recording subclass of `Rng`, there are no
-    examples, an optimiser of PyTorch takes the steps, which may run code on the host, or several ranks train together.
+    On CUDA this is a captured graph, unless the training's `rng` is of a subclass of `Rng`, such as a recorder, there
+    are no examples, an optimiser of PyTorch takes the steps, which may run code on the host, or several ranks train
+    together.
     """
     if isinstance(training.recipe.update, TorchOptimizer) or training.ranks is not None:
         return training.one_step

@@ -58,14 +58,13 @@ class PerExampleGradient(Protocol):
 
 
 class Materialised:
-    """Materialised per-example gradients (examples, *shape); `squares` are their squared norms, if known already."""
+    """Materialised per-example gradients (examples, *shape of the parameter or of its slice `part`)."""
 
-    def __init__(self, gradients: Tensor, squares: Tensor | None = None, part: slice | None = None) -> None:
+    def __init__(self, gradients: Tensor, part: slice | None = None) -> None:
         self.gradients, self.part = gradients, part
-        self._squares = squares
 
     def squared_norms(self) -> Tensor:
-        return square_sums(self.gradients) if self._squares is None else self._squares
+        return square_sums(self.gradients)
 
     def materialise(self) -> Tensor:
         return self.gradients

@@ -1,13 +1,14 @@
-"""Train one stack with several ranks, which give the same model, bit for bit, for any number of ranks.
+"""Train one stack with several ranks; 1 to 8 ranks on devices of one type give the same model, bit for bit.
 
 1. Every rank holds a part of the examples, by position. It holds the same parameters as all other ranks, and the
    streams for sampling and initial values. So every rank knows the whole sample of a step, which depends on the
    positions of examples only, and fetches the examples of its own microbatches (`_row_parts.py`).
-2. The sample is put into at least `ranks.SHARES` microbatches of one shape. Neither the shape nor the order depends on
-   the number of ranks. Rank r sums the microbatches r, r + size, r + 2 * size and so on. A microbatch holds whole
-   groups, so the sum of a group has the same bits on every rank of the same type of device.
+2. The sample is put into microbatches of one shape, about `ranks.shares(size)` of them or more. Up to 8 ranks, neither
+   the shape nor the order depends on the number of ranks. Rank r sums the microbatches r, r + size, r + 2 * size and so
+   on. A microbatch holds whole groups, so the sum of a group has the same bits on every rank of the same type of
+   device.
 3. Group sums are rounded to a public lattice, and sums of lattice numbers are exact in any order (`_exact_sum.py`). So
-   the total of all ranks is the total of one process.
+   the total of all ranks is the total that one rank alone would compute.
 4. Rank 0 gets the total, adds noise from its own stream and sends the noisy sums. All ranks take the same update.
 
 Rounding: the proof in `_rounding.py` is about microbatches of one public shape in random order, whichever process sums

@@ -50,7 +50,7 @@ NORM_BLOCK = 4096
 """Number of squares that are summed in one block of a norm."""
 
 MAX_GROUP_SIZE = 216
-"""Largest number of examples in a group; a larger group would round too much."""
+"""Largest number of examples in a group, because larger groups round more."""
 
 UNITS = {16: 2.0**-8, 32: 2.0**-24, 64: 2.0**-53}
 """Unit roundoff of a floating-point format, by its number of bits."""

@@ -139,7 +139,9 @@ class time_decay:
 
 @dataclass(frozen=True)
 class polynomial:
-    """The factor `end + (1 - end) * (1 - t)**power`, where t grows from 0 to 1 over the first steps; then `end`.
+    """The factor `end + (1 - end) * (1 - t)**power`, where t grows from 0 to 1 over the fraction `within` of the steps.
+
+    After these steps the factor is `end`.
 
     Parameters
     ----------
@@ -148,7 +150,7 @@ class polynomial:
     end : float
         The last factor, above 0.
     within : float
-        The fraction of the steps, in (0, 1], over which t grows from 0 to 1.
+        The fraction of the steps over which t grows, in (0, 1].
     every : int
         Number of steps with the same value, at least 1.
 

@@ -1,8 +1,9 @@
 """Stack the parameters of models of one architecture, so that they are trained together.
 
-The module's own forward code runs unchanged on P * B examples of P models, in model-major order. Only layers with
-parameters are replaced. A replaced layer computes with each model's own parameters, and records what its layer rule
-needs. Parameters themselves never require gradients.
+The module's own forward code runs on P * B examples of P models, in model-major order. Only the `forward` functions of
+layers with stacked parameters, of dropout and of some pools are replaced (`_layers/rules.py`). A replaced layer
+computes with each model's own parameters, and records what its layer rule needs. Parameters themselves never require
+gradients.
 """
 
 from __future__ import annotations

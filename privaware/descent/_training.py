@@ -77,7 +77,7 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return the examples as tensors on the stack's device; floats get the stack's type.
+    """Return `stack` with the examples `inputs` and `targets` as tensors on its device; floats get the stack's type.
 
     Raise `WrongInput` unless there is one target for each example.
     """
@@ -268,8 +268,7 @@ class Training:
 
     def one_step(self) -> None:
         """Take one step: sample, clip and sum, add noise, divide by a public number, update."""
-        if self.stack.projection is not None:
-            self.refresh()
+        self.refresh()
         settings = self.population.settings(self.recipe, self.step, self.state.theta)
         samples = self.samples()
         if self.parts is not None:
@@ -278,7 +277,7 @@ class Training:
         self.state.step += 1
 
     def refresh(self) -> None:
-        """Let the projection choose its coordinates for this step, except for the first, which `__init__` prepared."""
+        """Let a projection choose its coordinates for this step, except for the first, which `__init__` prepared."""
         if self.stack.projection is not None and self.step:
             self.stack.projection.refresh(self.loss_at(self.step / self.recipe.steps), self.step)
 

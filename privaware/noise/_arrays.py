@@ -21,6 +21,7 @@ __all__ = ["add_gaussian", "add_laplace"]
 
 NUMBERS_AT_ONCE = 2**15
 """Number of array entries that get their noise at once."""
+
 SMALLEST_STEP = 2.0**-800
 """Smallest step that values are rounded to; without noise the step is smaller, and a quotient would overflow."""
 

@@ -16,9 +16,8 @@ def randomised_response(
 ) -> np.ndarray:
     """Return a random response for each class code in `exact`, with the probabilities of `response_probabilities`.
 
-    `candidates` (..., classes) is a mask that is broadcast over the leading axes of `exact`. `stream` draws; `exact` is
-    not changed. A row without a candidate
-    raises `WrongInput`.
+    `candidates` (..., classes) is a mask that is broadcast over the leading axes of `exact`. `stream` draws. A row
+    without a candidate raises `WrongInput`.
     """
     if not candidates.any(axis=-1).all():
         raise WrongInput("expected at least one candidate for each row, got a row without any")

@@ -182,7 +182,8 @@ class Rng:
     ) -> np.ndarray:
         """Return randomised responses to class codes.
 
-        A code is kept with probability `e**epsilon / (e**epsilon + classes - 1)`, otherwise replaced by another class.
+        A code is kept with probability `e**epsilon / (e**epsilon + classes - 1)`, otherwise replaced by another class,
+        each with the same probability.
 
         Parameters
         ----------
@@ -221,7 +222,8 @@ class Rng:
     ) -> np.ndarray:
         """Release the solutions of problems that are perturbed by random vectors (objective perturbation).
 
-        `solve` is not exact, so a second draw from the same distribution, at a thousandth of the cost, hides its error.
+        `solve` is not exact, so a second draw from the same distribution, with 1000 times the noise multiplier, hides
+        its error.
 
         Parameters
         ----------
@@ -236,7 +238,7 @@ class Rng:
         volume : ndarray
             The most by which one row changes the log volume, for each problem.
         price : tuple of Event
-            The event of each problem, which the caller has proven. Drawing does not use it.
+            The event that each problem costs, as the caller has proven. Drawing does not use it.
 
         Returns
         -------

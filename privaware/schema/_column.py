@@ -100,9 +100,9 @@ class Column:
         number or date to fill in. Categories and booleans have no such number; it must lie within declared bounds.
     unseen : str
         How a value is coded that is not declared or not of the column's kind: "refuse" (raise an error), or "other".
-        With "other" an unknown category counts as other, and a value that is no number or date counts as missing.
+        With "other" an unknown category counts as other, and a value that is no number, date or time counts as missing.
     fold : bool
-        Whether categories are equal if they differ only in case, and in blanks around or between words.
+        Whether categories are equal if they differ only in case, in outer blanks, and in repeated blanks between words.
     day_first : bool
         Whether 3/4/2020 means 3 April, not 4 March.
     parts : tuple of str

@@ -53,7 +53,7 @@ class Schema:
     low, high
         The range of the target, for regression; None if it is not declared.
     rows
-        The public number of rows.
+        The declared number of rows, which is public.
     unit, cap
         The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
         rows used for each person.

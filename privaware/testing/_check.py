@@ -269,7 +269,7 @@ class _Check:
         if actual_epsilon > stated_epsilon * (1 + 1e-6) + 1e-9:
             reason = " (some values are moved by a row outside the sample)" if outside else ""
             raise BrokenPromise(
-                f"the price is too low: claims epsilon {stated_epsilon:.4g} for {stated!r:.200}, but the recorded "
+                f"the stated cost is too low: epsilon {stated_epsilon:.4g} for {stated!r:.200}, but the recorded "
                 f"calls cost {actual_epsilon:.4g}{reason}: {actual!r:.200}"
             )
 
@@ -325,7 +325,7 @@ def _epsilon(event: Event, delta: float) -> float:
     try:
         return float(accounting.epsilon(event, delta))
     except PrivawareError as problem:
-        raise BrokenPromise(f"the cost {event!r:.200} has no price: {problem}") from problem
+        raise BrokenPromise(f"the cost {event!r:.200} has no epsilon: {problem}") from problem
 
 
 def _contains(event: Event, kind: type[Event]) -> bool:

@@ -116,7 +116,7 @@ def failure_game(
 
 
 @lru_cache(maxsize=64)
-def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> float:
+def most_provable(games: int, delta: float) -> float:
     """Return the largest epsilon that `games` games on each data set can prove; 0 for fewer than `MIN_GAMES` games.
 
     It is reached if every release shows whether the row was used.
@@ -129,7 +129,7 @@ def most_provable(games: int, delta: float, confidence: float = CONFIDENCE) -> f
     if games < MIN_GAMES:
         return 0.0
     scores = directed_scores(np.ones((games, 1)), np.zeros((games, 1)))
-    return epsilon_lower(*scores, delta=delta, confidence=confidence)
+    return epsilon_lower(*scores, delta=delta, confidence=CONFIDENCE)
 
 
 def _runs(mechanism: Mechanism[Any], data: Data, noise: float, seeds: range) -> Any:

@@ -50,7 +50,6 @@ class Recorder(Rng):
         self._positions: dict[int, int] = {}  # position of the row in question, by the number of rows drawn for
         if edit and edit.kind != "added" and edit.rows:
             self._positions[edit.rows] = edit.at
-        self._busy = False
 
     def gaussian(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
         return self._release("gaussian", exact, noise=noise, sensitivity=sensitivity)
@@ -133,7 +132,7 @@ class Recorder(Rng):
         return self  # releases of spawned generators are recorded here too
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
-        if stream != "initial" and not self._busy:
+        if stream != "initial":
             raise BrokenPromise(
                 f"expected each release as one call of rng, such as rng.gaussian; got a generator of the {stream} "
                 f"stream by rng.torch({stream!r}), whose noise and sensitivity the check cannot see"
@@ -147,9 +146,7 @@ class Recorder(Rng):
         )
 
     def _release(self, kind: str, exact: Any, **public: Any) -> Any:
-        self._busy = True
         returned = getattr(Rng, kind)(self, exact, **public)
-        self._busy = False
         call = make_call(kind, exact, returned, public)
         expect_valid(call, len(self.calls))
         self.calls.append(call)

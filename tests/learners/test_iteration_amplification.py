@@ -107,7 +107,7 @@ def test_slots_by_position_and_halved_noise_are_caught(monkeypatch: Any) -> None
     usual = IterationAmplification.run
     with monkeypatch.context() as patch:
         patch.setattr(IterationAmplification, "run", lambda self, data, noise, rng: usual(self, data, noise / 2, rng))
-        with pytest.raises(BrokenPromise, match="the price is too low"):
+        with pytest.raises(BrokenPromise, match="the stated cost is too low"):
             check_mechanism(IterationAmplification(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
         patch.setattr(bounded_rows, "with_constant", lambda rows, usual=bounded_rows.with_constant: 2 * usual(rows))

@@ -74,7 +74,7 @@ def test_halved_sensitivity_and_halved_noise_are_caught(monkeypatch: Any) -> Non
         lambda self, data, noise, rng, run=OutputPerturbation.run: run(self, data, noise / 2, rng),
     )
     for distribution in ("gaussian", "gamma"):
-        with pytest.raises(BrokenPromise, match="the price is too low"):
+        with pytest.raises(BrokenPromise, match="the stated cost is too low"):
             check_mechanism(OutputPerturbation(distribution=distribution), schema=TABLE, games=0)
     assert usual is OutputPerturbation._noise
 

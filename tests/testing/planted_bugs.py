@@ -14,7 +14,7 @@ from tests.testing import planted_releases as releases
 from tests.testing import planted_runs as runs
 
 DIFFERS = "the release differs on neighbouring rows"
-TOO_LOW = "the price is too low"
+TOO_LOW = "the stated cost is too low"
 EXCEEDED = "sensitivity exceeded"
 CONTROL = "control flow depends on the rows"
 SILENT = "the same release for different seeds"

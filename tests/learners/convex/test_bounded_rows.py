@@ -87,7 +87,7 @@ def test_planted_bugs_are_caught(monkeypatch: Any) -> None:
         patch.setattr(
             newton, "noisy_moments", lambda rows, noise, rng, usual=noisy_moments: usual(rows, noise / 2, rng)
         )
-        with pytest.raises(BrokenPromise, match="the price is too low"):
+        with pytest.raises(BrokenPromise, match="the stated cost is too low"):
             check_mechanism(Newton(), schema=TABLE, games=0)
     with monkeypatch.context() as patch:
         patch.setattr(_bounded_rows, "targets", lambda data, reach: 4 * data.y[None].astype(float))
