@@ -88,7 +88,7 @@ def test_help_is_one_letter_away(run: Run, words: list[str]) -> None:
         ("search wisconsin --strategy racng", "did you mean racing?"),
         ("fit wisconsn", "did you mean wisconsin?"),
         ("fit peple.csv", "did you mean people.csv?"),
-        ("fit people.csv --header --target twon", "did you mean town?"),
+        ("fit people.csv --header --target twon", "did you mean 'town'?"),
         ("predict modle people.csv", "did you mean model?"),
         ("data path mnst", "did you mean mnist?"),
         ("list learner", "did you mean learners?"),

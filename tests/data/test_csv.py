@@ -224,7 +224,7 @@ def test_rows_come_through_a_pipe_that_is_read_once(tmp_path: Path) -> None:
 def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("town,Income\n" + "Ulm,high\nBonn,low\n" * 5)
-    with pytest.raises(WrongInput, match=r"among the columns of the first line, 2 in all \(.*did you mean Income\?"):
+    with pytest.raises(WrongInput, match=r"among the columns of the first line, 2 in all \(.*did you mean 'Income'\?"):
         draft(read(path), target="income")
     with pytest.raises(WrongInput, match=r"name one with --target$"):
         draft(read(path), target="incme")
@@ -234,7 +234,7 @@ def test_mistyped_target_lists_columns_and_the_nearest(tmp_path: Path) -> None:
     """A word above numbers shows that the first line holds names."""
     path = tmp_path / "people.csv"
     path.write_text("age,Income\n" + "1,high\n2,low\n" * 5)
-    with pytest.raises(WrongInput, match=r"among the columns 'age', 'Income', got 'incme'; did you mean Income\?"):
+    with pytest.raises(WrongInput, match=r"among the columns 'age', 'Income', got 'incme'; did you mean 'Income'\?"):
         draft(read(path), target="incme")
 
 

@@ -57,7 +57,7 @@ def test_host_samples_are_sent_once_in_random_order(models, width):
         models=models,
         rng=Rng(seed=4),
         state=SimpleNamespace(step=0),
-        stack=SimpleNamespace(projection=None),
+        refresh=lambda: None,
         recipe=SimpleNamespace(sampler=Poisson(rate=rate)),
     )
     graphs, log = CapturedStep.__new__(CapturedStep), []

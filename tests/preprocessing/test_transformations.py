@@ -103,10 +103,10 @@ class UpperOnly(Pca):
     [
         (MedianClip(), "control flow depends on the rows|sensitivity exceeded"),
         (RealRows(), "the release differs"),
-        (OneRelease(), "price is too low"),
+        (OneRelease(), "cost is too low"),
         (NotClipped(), "sensitivity exceeded"),
         (ExactMean(components=2), "sensitivity exceeded"),
-        (UpperOnly(components=2), "price is too low"),
+        (UpperOnly(components=2), "cost is too low"),
     ],
 )
 def test_planted_bug_is_caught(planted: Normalise | Pca, words: str) -> None:
@@ -122,7 +122,7 @@ class TargetsOnly(TargetMomentsRange):
 
 
 def test_price_of_a_target_range_below_its_two_sums_is_caught() -> None:
-    with pytest.raises(BrokenPromise, match=r"price is too low|sensitivity exceeded"):
+    with pytest.raises(BrokenPromise, match=r"cost is too low|sensitivity exceeded"):
         check_mechanism(TargetsOnly(reach=0.5), schema=NUMBER, games=0)
 
 
@@ -145,7 +145,7 @@ class CountedTwice(TargetHistogramRange):
 
 
 def test_price_of_a_target_span_below_its_histograms_is_caught() -> None:
-    with pytest.raises(BrokenPromise, match="price is too low"):
+    with pytest.raises(BrokenPromise, match="cost is too low"):
         check_mechanism(CountedTwice(), schema=replace(NUMBER, low=None, high=None), games=0)
 
 

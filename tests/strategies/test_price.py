@@ -97,7 +97,7 @@ def test_search_over_candidates_of_unequal_cost_keeps_contract(monkeypatch: pyte
     assert few.priced_points()[0]["share"] == 0.25  # all are priced as if they were this one
     cheap = replace(search, space=few)
     monkeypatch.setattr("privaware.strategies._trials.Trials._expect_declared", lambda self, job: None)
-    with pytest.raises(BrokenPromise, match="price is too low"):
+    with pytest.raises(BrokenPromise, match="cost is too low"):
         check_mechanism(cheap, schema=schema, epsilon=4.0, games=0)
 
 

@@ -423,4 +423,4 @@ def test_only_counts_may_be_priced_for_a_replaced_row(tmp_path: Path) -> None:
     assert released.epsilon <= 1.0
     card["events"][1]["event"] = card["events"][1]["event"]["event"]
     path.write_text(json.dumps(card))
-    assert any("priced for other neighbours" in problem for problem in verify(tmp_path / "m").problems)
+    assert any("is not for neighbours that differ in 2 rows" in problem for problem in verify(tmp_path / "m").problems)
