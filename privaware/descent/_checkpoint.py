@@ -30,7 +30,7 @@ from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.ranks import Ranks
 
-__all__ = ["Checkpoint", "TrainingState"]
+__all__ = ["Checkpoint", "TrainingState", "share_generator"]
 
 
 @dataclass
@@ -73,6 +73,8 @@ class TrainingState:
             self.step, tensors, streams = facts
             self.copy(tensors)
             vars(self.rng).update(vars(Rng.restore(streams)))
+        if self.projection:
+            share_generator(self.rng, self.theta.device, ranks)
 
     def copy(self, tensors: dict[str, Tensor]) -> None:
         """Copy `tensors`, which have their names in a checkpoint, into the tensors of this state, in place.
@@ -174,3 +176,11 @@ class Checkpoint:
         torch.set_rng_state(tensors["torch"])
         if "torch.cuda" in tensors and state.theta.is_cuda:
             torch.cuda.set_rng_state(tensors["torch.cuda"], state.theta.device)
+
+
+def share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:
+    """Give the torch generator of initial values, from which a projection draws, the same state on every rank."""
+    generator = rng.torch("initial", str(device))
+    state = ranks.shared(generator.get_state() if ranks.leads else None)
+    if not ranks.leads:
+        generator.set_state(state)

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from privaware.descent._checkpoint import share_generator
 from privaware.descent._code_facts import tensor_digest
 from privaware.descent._microbatches import microbatch_size
 from privaware.descent._population import Member
@@ -127,7 +128,7 @@ def prepared_training(
             parts = RowParts(ranks, job.bounds, (*prepared.inputs, prepared.targets))
             prepared = replace(prepared, parts=parts)
         if recipe.projection is not None:
-            _share_generator(rng, prepared.stack.device, ranks)
+            share_generator(rng, prepared.stack.device, ranks)
     with agreed(ranks):
         training = Training(recipe, job.members, prepared, rows=job.rows, rng=rng, mask=mask, ranks=ranks)
     return training, prepared
@@ -184,11 +185,3 @@ def examples_of(inputs: Any, targets: Any) -> list[Tensor]:
     """Return all inputs and then the targets, as tensors."""
     several = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     return [item if isinstance(item, Tensor) else torch.as_tensor(item) for item in (*several, targets)]
-
-
-def _share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:
-    """Give the torch generator of initial values, from which a projection draws, the same state on every rank."""
-    generator = rng.torch("initial", str(device))
-    state = ranks.shared(generator.get_state() if ranks.leads else None)
-    if not ranks.leads:
-        generator.set_state(state)
