@@ -232,8 +232,8 @@ def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
     Returns
     -------
     float or None
-        `(tailored_auc(auc_private) - 0.5) / (tailored_auc(auc_baseline) - 0.5)`. None, printed as "undefined", if
-        `auc_baseline` is below `MIN_BASELINE_AUC`.
+        `(tailored_auc(auc_private) - 0.5) / (tailored_auc(auc_baseline) - 0.5)`, where `tailored_auc(value)` is
+        `max(value, 0.5)`. None, printed as "undefined", if `auc_baseline` is below `MIN_BASELINE_AUC`.
 
     Examples
     --------

@@ -397,7 +397,11 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def _coded(schema: Schema) -> dict[str, tuple[Any, ...]]:
-    """Return (kind, categories, low, high) of each coded column of `schema`, by the name of the column."""
+    """Return (kind, categories, low, high) of each column in `schema.used`, by the name of the column.
+
+    `schema.used` holds the columns that a learner sees. Coding turns each declared column that is used into one or more
+    columns of numbers and categories.
+    """
     return {column.name: (column.kind, column.categories, column.low, column.high) for column in schema.used}
 
 

@@ -81,21 +81,21 @@ def expect_name(kind: str, name: str) -> None:
 
 
 def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
-    """Return `algorithm` if it is a dataclass with every member of `protocol`; else raise `WrongInput`.
+    """Return the class `algorithm` if it is a dataclass with all public members of `protocol`; else raise `WrongInput`.
 
     Parameters
     ----------
     kind, name
-        The folder and the name of the algorithm, for the message.
+        The folder, such as "learners", and the name of the algorithm, for the message.
     algorithm
-        The algorithm, which may come from another package.
+        The class of the algorithm, not an instance. It may come from another package.
     protocol
         The protocol of this kind of algorithm.
 
     Returns
     -------
-    object
-        The algorithm.
+    type
+        The same class.
     """
     missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
     if missing:

@@ -17,10 +17,12 @@ Curves = Callable[[Array], tuple[Array, Array]]
 
 
 def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array, float]:
-    """Return the ascending points x at which `log_mgf` with these arguments samples the integrand, and their distance.
+    """Return the ascending points x at which `log_mgf` samples its integrand, and the distance between two neighbours.
 
-    `curves(x)` is (a(x), l(x)), `noise` the standard deviation of phi, and `shift` the largest shift of P's Gaussians.
-    All z of the array must have the same real part.
+    `log_mgf` takes the same arguments. phi is the density of the normal distribution with mean 0 and standard deviation
+    `noise`. `curves(x)` returns (a(x), l(x)): the distribution P has the density phi(x) exp(a(x)), and l(x) is the
+    privacy loss at x. P and the neighbouring distribution Q are mixtures of Gaussians; `shift` is the largest absolute
+    mean of one of these Gaussians. All entries of `z` must have the same real part.
     """
     s, real = noise, float(np.real(z.flat[0]))
     reach = (abs(real) + 2) * shift + 12 * s

@@ -153,7 +153,11 @@ class SelectionTradeOff:
         return min(1.0, inside + max(0.0, 1 - float(self.probs.sum())) * self.selected.mean)
 
     def excess(self, logs: Array) -> Array:
-        """Return an upper bound on sup over u of (w(u) - s w(U(u)))_+ at s = exp(x), for each x of `logs`."""
+        """Return an upper bound on sup over u of max(0, w(u) - s w(U(u))) at s = exp(x), for each x of `logs`.
+
+        u is in [0, 1]. With the generating function f of the number of runs, w(u) = f'(1 - u). U is one minus the
+        trade-off function of one run (see the top of the file).
+        """
         tops, slopes, breaks = self._lines
         logs = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
         at = np.searchsorted(breaks, logs)

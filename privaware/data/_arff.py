@@ -95,7 +95,9 @@ def read_arff(path: Path, encoding: str | None = None) -> Raw:
         elif not re.match(r"@relation\b", line, re.IGNORECASE):
             raise WrongInput(f"{where}: expected @relation, @attribute or @data, got something else")
     if not attributes or not in_data:
-        raise WrongInput(f"expected @attribute lines and @data in {quoted(path.name)}, got none")
+        raise WrongInput(
+            f"expected @attribute lines and a line @data in {quoted(path.name)}, but at least one of the two is missing"
+        )
     columns = {at: _column(each, [row[at] for row in rows], lines, path.name) for at, each in enumerate(attributes)}
     frame = pd.DataFrame(columns, index=range(len(rows)), copy=False)
     frame = check_names(frame.set_axis([each.name for each in attributes], axis=1), path.name)

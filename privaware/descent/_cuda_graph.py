@@ -231,7 +231,11 @@ class _Slots:
     """Indices of examples and their validity, in one block of memory so that one copy moves both."""
 
     def __init__(self, shape: tuple[int, int], device: torch.device | None = None) -> None:
-        """Allocate memory for `shape` (models, slots) on `device`, or pinned memory on the host if `device` is None."""
+        """Allocate the tensors `index` (int64) and `valid` (float32), both of `shape` (models, slots), with zeros.
+
+        A slot is the place of one example in a microbatch. The memory is on `device`; if `device` is None, it is pinned
+        memory on the host.
+        """
         count = shape[0] * shape[1]
         self.memory = torch.zeros(12 * count, dtype=torch.uint8, device=device, pin_memory=device is None)
         index, valid = self.memory.split([8 * count, 4 * count])

@@ -105,10 +105,11 @@ class Microbatch:
 
 
 def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT_CHANCE) -> int:
-    """Return how many slots each model needs, so that all samples fit with probability `chance` (normal approximation).
+    """Return how many slots each model needs; a slot is the place of one example in a microbatch.
 
-    `rows` is the declared number of rows, of which `sampler` draws a sample for each of `models`. The result is from 1
-    to `rows`.
+    In each step `sampler` draws one sample of the rows for each of `models` models. `rows` is the declared number of
+    rows. The samples of all models together fit into their slots with probability `chance`, by a normal approximation
+    of the sample size. The result is from 1 to `rows`.
     """
     mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))

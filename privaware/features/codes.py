@@ -107,7 +107,10 @@ class Codes:
         if column.bins:
             return np.asarray(column.bins, dtype=float)
         if column.low is None or column.high is None:
-            raise WrongInput(f"codes: expected low and high of column {column.name!r:.80} in the schema; declare them")
+            raise WrongInput(
+                f"codes: expected low and high of column {column.name!r:.80} in the schema, because this feature "
+                "divides the range between them into cells; declare them"
+            )
         return public_edges(column.low, column.high, self.cells)
 
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:

@@ -254,7 +254,7 @@ class Prior:
         whitened maps alone, without `scatter`, `glyphs` and `normed`.
         """
         if self._predicts:
-            raise WrongInput("prior: the small network only predicts features; train on the large one or on glyphs")
+            raise WrongInput("prior: expected network=large or network=glyphs to train the network, got network=small")
         if self.scatter or self.glyphs or self.normed or not self.whiten:
             raise WrongInput(
                 "prior: expected scatter and glyphs 0, normed false and whiten above 0 to train the network, because "

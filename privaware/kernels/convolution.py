@@ -457,9 +457,11 @@ def _tile_of(x: Any, g: Any, geometry: Conv2dGeometry, examples: int) -> Tile:
 
 
 def _tiles(tile: Tile, filters: int, channels: int, columns: int) -> tuple[int, int, bool]:
-    """Return the number of tiles of an example, the number along columns, and whether a tile covers one kernel tap.
+    """Return the number of tiles of one example's gradient, how many of them lie along its columns, and a flag.
 
-    The gradient of an example has `filters` rows and `columns` (kernel taps x `channels`) columns.
+    The gradient of an example has `filters` rows and `columns` (kernel taps x `channels`) columns. A kernel tap is one
+    position of the convolution's kernel. The flag is True if no tile has columns of two kernel taps. This is so if the
+    tiles of one tap together have at most a third more columns than the tap.
     """
     parts = -(-channels // tile.columns)
     one_tap = parts * tile.columns * 3 <= channels * 4

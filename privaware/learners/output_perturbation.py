@@ -110,7 +110,11 @@ class OutputPerturbation(Learner):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _AddedNoise:
-    """Exact weights plus a noise vector, in the form that `Rng.perturb` expects; the volume element is constant."""
+    """The problem for `Rng.perturb` whose solution is the sum of the weights `exact` and a random vector.
+
+    The map from the random vector to the solution is a translation. So the logarithm of its Jacobian determinant, the
+    log volume of `Rng.perturb`, is 0.
+    """
 
     exact: np.ndarray
 

@@ -98,7 +98,11 @@ def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
 
 
 def sacro_report(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """Return the attack report; the same audit of the same model always gets the same name."""
+    """Return the content of `report.json`: the `audit` of the model as an attack report of SACRO-ML, by its name.
+
+    The name and the entry `log_id` are functions of `audit` and of the hash of the model's tensors. So the same audit
+    of the same model always has the same name.
+    """
     name = f"privaware audit {audit.attack}"
     identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"privaware {card.tensors} {audit!r}"))
     day, clock = card.created[:10], card.created[11:19]

@@ -66,7 +66,10 @@ def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarr
 
 
 def _summed(losses: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Sum `losses` over the axes along which `scale` has length 1; leading axes, which `scale` lacks, are kept."""
+    """Return the sum of `losses` over the axes along which `scale` has length 1, without these axes.
+
+    The axes of `scale` correspond to the last axes of `losses`. The axes of `losses` before them are kept.
+    """
     lead = losses.ndim - scale.ndim
     shared = tuple(lead + axis for axis in range(scale.ndim) if scale.shape[axis] == 1)
     return np.asarray(losses.sum(axis=shared))

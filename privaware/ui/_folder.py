@@ -53,7 +53,10 @@ class Folder:
         return self._named(path for path in self._entries() if self._is_model(path))
 
     def data_files(self) -> dict[str, Path]:
-        """Return the files with a suffix in `DATA`, by name, except those in the folder of predictions."""
+        """Return the files whose suffix is in `DATA`, by their path relative to this folder, such as "may/rows.csv".
+
+        Files in the sub-folder `PREDICTIONS` are left out.
+        """
         files = (path for path in self._entries() if path.is_file() and path.suffix in DATA)
         return self._named(path for path in files if path.parent != self.path / PREDICTIONS)
 

@@ -238,9 +238,10 @@ def chosen_columns(use: Any) -> tuple[str, ...] | None:
 
 
 def selection_cost(use: Any) -> dict[str, float | None]:
-    """Return the `epsilon` and `delta` of the selection in `use` (as in `chosen_columns`); empty if it states none.
+    """Return the `epsilon` and `delta` of a selection of columns; an empty dictionary if `use` does not state both.
 
-    Both are None for a selection of the standard workflow, which no guarantee covers.
+    `use` is as for `chosen_columns`. A list of names states neither epsilon nor delta. Both values are None if the
+    columns were selected with `--workflow standard`, that is without noise, because no guarantee covers such columns.
     """
     if isinstance(use, (str, Path)):
         table = _selection(use)

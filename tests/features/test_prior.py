@@ -214,7 +214,7 @@ def test_small_network_has_no_maps_to_choose_or_train() -> None:
     for wrong in ({"depths": (2,)}, {"pools": (1,)}, {"whiten": 0.5}, {"normed": True}):
         with pytest.raises(WrongInput, match="no choice of maps for the small network"):
             Prior(network="small", **wrong)  # type: ignore[arg-type]
-    with pytest.raises(WrongInput, match="only predicts features"):
+    with pytest.raises(WrongInput, match="expected network=large or network=glyphs"):
         Prior(network="small").architecture(3)
 
 

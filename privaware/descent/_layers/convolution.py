@@ -96,10 +96,12 @@ class ConvolutionGradient:
         return torch.cat([self.chunk(slice(start, start + at_once))._ghost_norms() for start in starts])
 
     def sums_by_kernel(self, geometry: Conv2dGeometry, centred: Tensor | None = None) -> Tensor:
-        """Return the sums from which the kernel's caller computes norms; keep the gradients if that is cheaper.
+        """Return the sums that the GPU kernel computes for the norms of per-example gradients.
 
-        `geometry` is the result of `kernel_geometry`. Without `centred` the sums are squared norms (examples,). With
-        the centred filters they are (3, examples, filters), as `StandardisedGradient._from_sums` takes them.
+        `geometry` is the result of `kernel_geometry`. If `centred` is None, the sums are squared norms (examples,). If
+        `centred` holds the centred filters, the sums are (3, examples, filters), the arguments of
+        `StandardisedGradient._from_sums`. The kernel also stores the per-example gradients in `self.materialised` if
+        `_keeping_pays`; otherwise their weighted sum is recomputed later.
         """
         self.inputs, self.gradients = self.inputs.contiguous(), self.gradients.contiguous()
         if centred is not None:

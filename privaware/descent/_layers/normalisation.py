@@ -1,4 +1,7 @@
-"""The layer rules of normalisations that act within an example."""
+"""Layer rules of group, instance, layer and RMS norm: how their per-example gradients are computed.
+
+These layers compute their statistics from one example at a time.
+"""
 
 from __future__ import annotations
 

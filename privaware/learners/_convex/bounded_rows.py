@@ -29,7 +29,11 @@ NORM = math.hypot(1.0, CONSTANT)
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """Return the rows in float64, clipped to norm 1 on the lattice of `lattice_of`, with `CONSTANT` as last column."""
+    """Return the flattened rows in float64, with L2 norm clipped to 1, and with `CONSTANT` as last column.
+
+    Entries are rounded to multiples of the step of a public lattice, which `lattice_of` returns for the result. After
+    rounding, the norm without the last column is still at most 1.
+    """
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     clipped = clip_rows(flat, 1.0, row_lattice(1.0, flat.shape[1] + 1))
     return np.concatenate([clipped, np.full((len(clipped), 1), CONSTANT)], axis=1)

@@ -188,9 +188,9 @@ class LinearGradient:
         return numerators.mul_(factors).round_()
 
     def _add_products(self, sums: Total, residuals: Tensor, rows: Tensor, chosen: slice | Tensor) -> None:
-        """Add the product of `residuals` (outputs, rows) and `rows` (rows, width) to `sums`.
+        """Add the exact matrix product of `residuals` (outputs, rows) and `rows` (rows, width) to `sums`.
 
-        `chosen` are the positions of these rows, as `_outputs` yields them.
+        `chosen` holds the positions of `rows` in `self.rows`; `_bounds` needs them to bound the entries of the product.
         """
         count = len(rows) // CHUNK_ROWS if self._float32_is_exact else 0
         if count:

@@ -94,9 +94,11 @@ def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def grid_between(low: float, high: float) -> np.ndarray:
-    """Return edges from `low` to just above `high`: equal cells, and cells that become narrower towards zero.
+    """Return the ascending edges of the cells of a grid between `low` and `high`.
 
-    If zero is not between `low` and `high`, they become narrower towards the bound nearest to zero.
+    The edges are the union of two sets. The first set cuts the range into `EQUAL_CELLS` cells of equal width. The edges
+    of the second set lie closer together near an anchor: zero or, if zero is outside the range, the bound nearest to
+    zero. The last edge is the next float above `high`, so a value equal to `high` lies in the last cell.
     """
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-3, 0.5, EQUAL_CELLS // 2)[:-1]
