@@ -296,7 +296,7 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
     if not asked.of_canaries:
         raise WrongInput(
             f"expected --attack one_run or many_run for a model folder, got {asked.attack}: a membership attack needs "
-            "the rows; run it as `privaware audit DATA --learner NAME`"
+            f"the training rows; run `privaware audit DATA --learner NAME --attack {asked.attack}`"
         )
     if options.out is not None:
         raise WrongInput(f"expected no --out with a model folder: the audit is written into it as {FILE}")

@@ -107,7 +107,7 @@ class Space:
         for name in self.choices:
             for other, values in self.when.get(name, {}).items():
                 if other not in earlier:
-                    raise WrongInput(f"choice {name!r} depends on {other!r}, which is expected to come before it")
+                    raise WrongInput(f"choice {name!r} depends on {other!r}: expected a choice listed before {name!r}")
                 self._check_values(other, values)
             earlier.add(name)
         if unknown := {*self.when, *self.priced, *names_in(self.build)} - set(self.choices):
