@@ -9,13 +9,18 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from privaware._validate import expect_count
 from privaware.errors import Refused
 
 __all__ = ["check_layers", "replace_batch_norm"]
 
 
 def check_layers(module: nn.Module) -> None:
-    """Raise `Refused` if a layer of `module` is known to mix or remember examples, or is not initialised."""
+    """Raise `Refused` if a layer of `module` is known to mix or remember examples, or is not initialised.
+
+    Such layers are batch norm with statistics of the batch, instance norm with running statistics, embeddings with
+    `max_norm` or `scale_grad_by_freq`, and lazy layers before their first call.
+    """
     for name, layer in module.named_modules():
         where = f"layer {name!r}" if name else "the module"
         if isinstance(layer, _InstanceNorm):
@@ -40,7 +45,8 @@ def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
     module : nn.Module
         The module; it is not changed.
     groups : int
-        Largest number of groups of a layer. The number used divides the number of channels.
+        Largest number of groups of a layer. The layer has the largest number up to this that divides its number of
+        channels.
 
     Returns
     -------
@@ -52,6 +58,7 @@ def replace_batch_norm(module: nn.Module, groups: int = 16) -> nn.Module:
     >>> replace_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)))[1].num_groups
     8
     """
+    expect_count("replace_batch_norm", groups=groups)
     replaced = copy.deepcopy(module)
     if isinstance(replaced, _BatchNorm):
         return _group_norm(replaced, groups)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
+from privaware._validate import expect_count
 from privaware.descent._checkpoint import Checkpoint
 from privaware.descent._cuda_graph import CapturedStep
 from privaware.descent._optimizer import TorchOptimizer
@@ -20,7 +21,7 @@ Progress = Callable[[int, int, float], None]
 """A function that is called after each step with (steps taken, total steps, estimated remaining seconds)."""
 
 Observer = Callable[[Training], None]
-"""A function that is called after each step. It may read the state of the training but must not change it."""
+"""A function that is called with the `Training` after each step. It may read the training but must not change it."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class Callbacks:
     def for_stack(self, turn: int, turns: int) -> Callbacks:
         """Return the callbacks for stack number `turn` (from 0) of `turns` stacks that are trained one after another.
 
-        Each stack has its own checkpoint file, named `path.turn`. Progress is reported over all stacks. With one stack
-        the callbacks are unchanged.
+        Each stack has its own checkpoint file, whose name is the path of the checkpoint followed by `.` and `turn`.
+        Progress is reported over all stacks together. If `turns` is 1, `self` is returned.
         """
         if turns == 1:
             return self
@@ -78,6 +79,8 @@ def every(count: int, observer: Observer) -> Observer:
         The observer for `Callbacks.on_step`.
     """
 
+    expect_count("every", count=count)
+
     def on_step(training: Training) -> None:
         if training.step % count == 0 or training.step == training.recipe.steps:
             observer(training)
@@ -88,7 +91,7 @@ def every(count: int, observer: Observer) -> Observer:
 def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list[nn.Module]:
     """Take all remaining steps and return the trained copies of the modules.
 
-    `callbacks` may be None. If their checkpoint file exists, the training resumes from it. After each step a due
+    If `callbacks` has a checkpoint whose file exists, the training resumes from this file. After each step a due
     checkpoint is saved, then observers are called, then progress is reported. The checkpoint file stays at the end.
     """
     callbacks = callbacks or Callbacks()
@@ -112,11 +115,11 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
 
 
 def stepper(training: Training) -> Callable[[], None]:
-    """Return the function that takes one step.
+    """Return the function, without arguments, that takes one step of `training`.
 
-    On CUDA this is a captured graph, unless the training's `rng` is of a subclass of `Rng`, such as a recorder, there
-    are no examples, an optimiser of PyTorch takes the steps, which may run code on the host, or several ranks train
-    together.
+    On CUDA the function replays a captured CUDA graph. It is the plain `training.one_step` in each of these cases: the
+    device is not a GPU; the training has `ranks`; there are no examples; the update is an optimiser of PyTorch, which
+    may run code on the host; or `training.rng` is of a subclass of `Rng`, such as a recorder.
     """
     if isinstance(training.recipe.update, TorchOptimizer) or training.ranks is not None:
         return training.one_step

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from torch import nn
 
 from privaware.descent import clipped_sum, cross_entropy, replace_batch_norm
+from privaware.errors import WrongInput
 from tests.descent.small_training import examples
 
 
@@ -13,3 +15,8 @@ def test_replace_batch_norm_makes_a_module_trainable():
     module = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
     clipped_sum(replace_batch_norm(module), cross_entropy, x, y, 1.0)
     assert isinstance(module[1], nn.BatchNorm1d)
+
+
+def test_batch_norm_is_not_replaced_by_no_group():
+    with pytest.raises(WrongInput, match="expected groups as a whole number >= 1, got 0"):
+        replace_batch_norm(nn.Sequential(nn.BatchNorm1d(6)), groups=0)

@@ -7,6 +7,7 @@ import torch
 
 from privaware.descent import Callbacks, Checkpoint, every
 from privaware.descent._loop import stepper, train_to_end
+from privaware.errors import WrongInput
 from privaware.noise import Rng
 from tests.descent.small_training import ROWS, examples, flat_of, net, recipe, train, training
 
@@ -71,3 +72,8 @@ def test_each_stack_has_a_file_and_a_part_of_the_progress():
     second.progress(2, 10, 5.0)
     assert reports == [(12, 30, 10.0)]
     assert callbacks.for_stack(0, 1) is callbacks
+
+
+def test_an_observer_of_every_0_steps_is_refused():
+    with pytest.raises(WrongInput, match="expected count as a whole number >= 1, got 0"):
+        every(0, lambda training: None)
