@@ -46,13 +46,13 @@ FEWEST_CLASSES = 4
 MANY_CLASSES = 5
 """Tables with at least this many classes are compared among themselves, because `auto` trains another learner."""
 SIZE_SPREAD = 0.5
-"""Standard deviation of the Gaussian weight of a curve by the size of its table, in powers of ten of rows."""
+"""Standard deviation of the Gaussian weight of a curve by log10(rows of its table / rows of the table of the pilot)."""
 POWERS = (0.5, 0.7, 1.0, 1.4, 2.0)
-"""Variants of a curve: the remaining errors `1 - gain` to each of these powers."""
+"""Each variant of a curve has the remaining errors `(1 - gain)**power` for one of these powers."""
 POWER_SPREAD = 1.0
-"""Standard deviation of the Gaussian weight of a variant by the distance of its power from 1, in powers of two."""
+"""Standard deviation of the Gaussian weight of a variant by log2 of its power."""
 SHIFTS = (-0.4, -0.2, 0.0, 0.2, 0.4)
-"""Variants of a curve: its signal shifted by each of these powers of ten."""
+"""Each variant of a curve has its gains shifted along the axis of the signal (a log10) by one of these numbers."""
 SHIFT_SPREAD = 0.3
 """Standard deviation of the Gaussian weight of a variant by its shift, in powers of ten of the signal."""
 TOLERANCE = 0.02
@@ -76,7 +76,7 @@ class TableFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The `accuracies` of `fit` on one measured table at `epsilons`, without those at which it trained a constant.
+    """The `accuracies` of `fit` at `epsilons` on one measured table; runs that trained a constant are left out.
 
     `constant` is the accuracy of the constant prediction of the most frequent class.
     """
@@ -104,8 +104,8 @@ class Curve:
 class Pilot:
     """What a pilot released: the `accuracy` of its model, and `error`, the standard error of this accuracy.
 
-    `signal` is the signal with which the model was trained, in powers of ten. `constant` is the released accuracy of a
-    constant prediction, or None if it was not released.
+    `signal` is `log10(rows * epsilon / max(classes, FEWEST_CLASSES))` of the training of the pilot. `constant` is the
+    released accuracy of a constant prediction, or None if it was not released.
     """
 
     accuracy: float
@@ -128,7 +128,8 @@ class Expected:
     def at(self, epsilon: float) -> tuple[float, float, float]:
         """Return the weighted 10%, 50% and 90% quantiles of the accuracies of the curves at `epsilon`.
 
-        Outside `GRID` the accuracies at its nearest end are taken.
+        Between the epsilons of `GRID`, accuracies are interpolated linearly in log epsilon. Outside `GRID` the
+        accuracies at its nearest end are taken.
         """
         column = [np.interp(math.log(epsilon), np.log(GRID), curve) for curve in self.accuracies]
         return _quantiles(np.array(column), self.weights)
@@ -145,8 +146,9 @@ class Expected:
     def posterior(self, accuracy: float) -> tuple[float, float, float]:
         """Return the 10%, 50% and 90% quantiles of the epsilon that gives `accuracy`.
 
-        Before the accuracy is known, every epsilon of `GRID` is equally probable. An epsilon is then as probable as the
-        weight of the curves that pass within about `TOLERANCE` of `accuracy` at this epsilon.
+        Before the accuracy is known, every epsilon of `GRID` is equally probable. The probability of an epsilon is then
+        proportional to the sum of `weight * exp(-((a - accuracy) / TOLERANCE)**2 / 2)` over the curves, where `a` is
+        the accuracy of a curve at this epsilon.
         """
         passing = self.weights @ np.exp(-(((self.accuracies - accuracy) / TOLERANCE) ** 2) / 2)
         return _quantiles(GRID, passing)
@@ -157,7 +159,10 @@ class Expected:
         return float(self.weights[reached].sum() / self.weights.sum())
 
     def curve(self) -> list[dict[str, float]]:
-        """Return, for each epsilon of `SHOWN`, the median accuracy and its 10% and 90% quantiles `low` and `high`."""
+        """Return a dictionary for each epsilon of `SHOWN`: the `epsilon`, the median `accuracy`, and `low` and `high`.
+
+        `low` and `high` are the 10% and 90% quantiles of the accuracy. Accuracies are rounded to three digits.
+        """
         points = {epsilon: self.at(epsilon) for epsilon in SHOWN}
         return [
             {"epsilon": epsilon, "accuracy": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
@@ -166,9 +171,10 @@ class Expected:
 
 
 def of_others(curves: Sequence[Curve], facts: TableFacts) -> Expected:
-    """Return the `curves` of other tables, equally weighted, with their gains read at the signals of `facts`.
+    """Return the accuracies to expect of a table with `facts`, one curve for each of `curves` of other tables.
 
-    Each curve keeps its own accuracy of a constant prediction.
+    The gain of a curve is read at the signals of `facts` at the epsilons of `GRID`. Each curve keeps its own accuracy
+    of a constant prediction, which is also its accuracy below `facts.least_epsilon`. All curves have the same weight.
     """
     accuracies = [_accuracies(curve.gains(facts.signal(GRID)), curve.constant, facts) for curve in curves]
     return Expected(accuracies=np.array(accuracies), weights=np.ones(len(curves)))

@@ -41,7 +41,8 @@ class Answer:
     """The `estimate` and the `curve` of `advise --json`.
 
     `estimate` has the `epsilon` that the accuracy needs, with its 80% interval from `low` to `high`, and the `reason`
-    if one of them is not known; each may be None. `curve` is a result of `Expected.curve`, or empty.
+    if one of them is not known; each may be None. If measured curves apply, its entry `about` is "this table" or "other
+    tables". `curve` is a result of `Expected.curve`, or empty.
     """
 
     estimate: dict[str, Any]
@@ -51,8 +52,9 @@ class Answer:
 def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
     """Return why the measured curves do not apply to data of `schema`; None if they do.
 
-    They apply to tables with classes whose number of rows is at most a factor below the smallest or above the largest
-    measured table: `PILOT_SIZE_FACTOR` with a `pilot`, else `SIZE_FACTOR`.
+    They apply to tables with classes and `smallest / factor <= rows <= largest * factor`, where `smallest` and
+    `largest` are the numbers of rows of measured tables. `factor` is `PILOT_SIZE_FACTOR` with a `pilot`, else
+    `SIZE_FACTOR`.
     """
     if schema.form != "table":
         return f"curves were measured on tables, and these data are {schema.form}s"
@@ -86,7 +88,12 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
 
 
 def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
-    """Return why there is no estimate if too few tables are `similar`: of similar size, with a lower constant."""
+    """Return why there is no estimate if fewer than `FEWEST_TABLES` measured tables are `similar` to this one.
+
+    `similar` are the tables of similar size on which a constant prediction does not reach the requested accuracy. The
+    reason says whether too few tables have a similar size, or a constant prediction reaches the accuracy on too many of
+    them.
+    """
     tables = len(_similar(_curves(schema), schema.rows))
     if tables < FEWEST_TABLES:
         return f"Not known: only {tables} measured tables have a similar size; {PILOT_ADVICE}."
@@ -95,7 +102,10 @@ def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
 
 
 def least_epsilon(schema: Schema, delta: float) -> float:
-    """Return the smallest epsilon of `GRID` at which `auto` trains more than a constant; infinity if none does."""
+    """Return the smallest epsilon of `GRID` at which `auto` trains more than a constant; infinity if none does.
+
+    If `auto` trains more than a constant at an epsilon, it is taken to do so at every larger epsilon, too.
+    """
     constant = constant_choice(schema, "").learner
 
     def trains(at: int) -> bool:
@@ -110,9 +120,10 @@ def _curves(schema: Schema) -> tuple[Curve, ...]:
 
 
 def _similar(curves: Sequence[Curve], rows: int) -> list[Curve]:
-    """Return one of `curves` for each table measured at a similar size: the one whose number of rows is nearest.
+    """Return one of `curves` for each table that was measured at a similar size, the nearest to `rows` first.
 
-    The nearest to `rows` comes first. A size is similar if it differs from `rows` by a factor of at most `SIZE_FACTOR`.
+    A size is similar if its number of rows differs from `rows` by a factor of at most `SIZE_FACTOR`. Of several curves
+    of one table, the one with the nearest number of rows is returned.
     """
     nearest: dict[str, Curve] = {}
     for curve in sorted(curves, key=lambda curve: abs(math.log(curve.rows / rows))):
@@ -164,9 +175,9 @@ def _of_this_table(expected: Expected, accuracy: float | None, pilot: Pilot) -> 
 
 
 def _doubt(pilot: Pilot) -> str | None:
-    """Return a warning if the accuracy of a constant prediction is not below the 95% interval of the pilot's score.
+    """Return a warning if the model of the pilot may be no better than a constant prediction, else None.
 
-    Return None if it is, and if the accuracy of a constant prediction was not released.
+    It may be if `pilot.constant >= pilot.accuracy - 1.96 * pilot.error`. If `pilot.constant` is None, return None.
     """
     if pilot.constant is None or pilot.constant < pilot.accuracy - 1.96 * pilot.error:
         return None

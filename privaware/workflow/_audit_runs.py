@@ -116,7 +116,11 @@ class Audit(Summarised):
         return f"{'' if self.owner_only else self.sentence} {self.charged}".strip()
 
     def json(self) -> dict[str, Any]:
-        """Return the fields of `privaware audit --json`."""
+        """Return the fields of `privaware audit --json`.
+
+        If the numbers of the attack are for the data owner only, they are in the entry `internal`, and the fields in
+        `WITHHELD_FIELDS` are None.
+        """
         shown = dict.fromkeys(WITHHELD_FIELDS) | ({} if self.owner_only else dict(self.found))
         return {
             "subject": self.subject,
@@ -268,10 +272,10 @@ class MembershipGame:
     settings: AuditSettings
 
     def expect_possible(self, schema: Schema) -> None:
-        """Raise `WrongInput`, before any charge, without declared bounds, or if shadow models cannot be trained.
+        """Raise `WrongInput`, before any charge, if bounds are not declared or shadow models cannot be trained.
 
-        A training without noise is tried on a table without rows. It is not tried if shadow models are trained with
-        privacy, or if the attack uses none.
+        Only a training without noise is tested, by one run on a table without rows. This test is made if the attack
+        trains shadow models and `shadow_training` is "without_privacy".
         """
         if not schema.bounded:
             raise WrongInput(

@@ -64,9 +64,10 @@ class AuditedTraining:
 
 
 def _search_settings(card: ModelCard) -> Mapping[str, Any]:
-    """Return the settings of the search on `card`: the entry `search`, or all settings if there is no such entry.
+    """Return the settings of the search on `card`: the entry `search` of its settings, or else all of its settings.
 
-    `fit` writes the entry `search`. `search` writes these settings beside the settings of the learner.
+    `fit` writes the entry `search`. `search` writes these settings beside the settings of the learner. If the entry is
+    no mapping, return an empty dictionary.
     """
     described = card.settings.get("search", card.settings)
     return described if isinstance(described, Mapping) else {}

@@ -105,10 +105,10 @@ class SearchSettings:
 
 
 def candidate(learner: str, shared: Mapping[str, Any], device: str, settings: Mapping[str, Any]) -> Mechanism[Model]:
-    """Return the mechanism that trains a candidate: `learner`, or the one that `settings` or `shared` names.
+    """Return the mechanism that trains a candidate: the learner that `settings` or `shared` names, else `learner`.
 
-    `settings` of the candidate override `shared` settings. `device` is passed to a learner that has this setting; a
-    device in `settings` or `shared` raises `WrongInput`.
+    `settings` of the candidate override `shared` settings; the entry `learner` of either is the name of a learner.
+    `device` is passed to a learner that has this setting; a device in `settings` or `shared` raises `WrongInput`.
     """
     both = {**shared, **settings}
     name = both.pop("learner", learner)
@@ -232,10 +232,11 @@ def named_space(recipe: Recipe) -> Space | None:
 
 
 def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema: Schema) -> SearchSettings | None:
-    """Return the settings of the search, in `space` or else in the default space of the learner of `choice`.
+    """Return the settings of the search that `recipe` requests, in `space` or else in a default space.
 
-    Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise `WrongInput` if a
-    learner of the space needs public rows, or if the chosen learner has no default space.
+    The default space is `tables` if `recipe` leaves the learner of a table to `auto`; otherwise it is a space for the
+    learner of `choice`. Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise
+    `WrongInput` if a learner of the space needs public rows, or if the chosen learner has no default space.
     """
     if recipe.search is None or not find_learner(choice.learner).uses_columns:
         return None
@@ -260,7 +261,10 @@ def _default_space(recipe: Recipe, choice: Choice, schema: Schema) -> str:
 
 
 def search_reasons(settings: SearchSettings, trials: str, schema: Schema) -> tuple[str, ...]:
-    """Return the sentences of the plan about a search with these `settings`, whose number of `trials` is in words."""
+    """Return a tuple with one sentence of the plan about a search with these `settings`.
+
+    `trials` is the number of trials in words, such as "about 3 trials". `schema` has the number of rows.
+    """
     space, candidates = settings.space, " or ".join(settings.space.learners)
     tunes = f"{settings.strategy} tunes {', '.join(space.choices)} of {candidates} in {trials}"
     rows = round(schema.rows * settings.held_out)

@@ -22,7 +22,7 @@ from privaware.workflow._score_cells import row_outputs, train_schema
 __all__ = ["Comparison", "ComparisonScores", "Side", "correct"]
 
 SCORES = Lattice(bound=1.0, bits=20)
-"""Lattice of the regression score of one row; sums of up to 2^32 such scores are exact."""
+"""Multiples of 2^-20, to which the regression score of one row is rounded; sums of up to 2^32 scores are exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def correct(model: Model, data: Data) -> float:
     """Return the number of rows of `data` that `model` predicts correctly; 0 if there are no rows.
 
     For regression return the sum of `1 - abs(error) / (high - low)`, where [low, high] is the declared target range.
-    Targets and predictions are clipped to this range, each summand is rounded to the lattice `SCORES`, and a NaN
+    Targets and predictions are clipped to this range, each summand is rounded down to a multiple of 2^-20, and a NaN
     prediction adds 0.
     """
     if not len(data):
@@ -135,9 +135,10 @@ def correct(model: Model, data: Data) -> float:
 
 
 def _repeated(mechanism: Mechanism[Model], data: Data, noise: float, repeats: int, rng: Rng) -> Sequence[Model]:
-    """Train and return `repeats` models by the learner `mechanism`: in one stack (a population) if it can, or in turn.
+    """Train `repeats` models with the learner `mechanism`, each with the noise multiplier `noise`, and return them.
 
-    Each model has the noise multiplier `noise` and is a release of its own.
+    A learner that can train several models as one stack (a population) does so; otherwise they are trained in turn.
+    Each model is a release of its own.
     """
     if isinstance(mechanism, PopulationLearner):
         return mechanism.run_population([mechanism] * repeats, data, noise, rng)

@@ -182,9 +182,10 @@ def _counted(count: int, noun: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(Plan):
-    """A plan whose `noise` is 1, because each training has its own noise multiplier.
+    """The plan of a comparison. Its `noise` is 1, because each training has its own noise multiplier.
 
-    `total` is the given largest total epsilon of the comparison, which is the limit of a new ledger.
+    `total` is the largest total epsilon that the caller gave for the comparison, or None. The limit of a new ledger is
+    `total`, or without it the epsilon of the plan.
     """
 
     total: float | None = None
@@ -307,6 +308,9 @@ def _reasons(sides: Mapping[str, Contender], design: Design, source: Source) -> 
 
 
 def calibrate_score_noise(trainings: Event, delta: float) -> float:
-    """Return the noise multiplier at which a Gaussian release costs no more epsilon at `delta` than `trainings`."""
+    """Return the smallest noise multiplier at which one Gaussian release costs no more epsilon than `trainings`.
+
+    Both epsilons are at `delta`.
+    """
     epsilon = accounting.epsilon(trainings, delta)
     return accounting.calibrate(lambda noise: Gaussian(noise=noise), epsilon, delta)

@@ -87,9 +87,10 @@ def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = No
 
 
 def _known(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the learner called `name` without settings, or `NETWORK` with the published architecture called `name`.
+    """Return the learner and the settings that `name` stands for.
 
-    Raise `WrongInput` for any other name.
+    For the name of a learner they are (`name`, {}). For the name of a published network they are (`NETWORK`,
+    {"architecture": DESCRIPTION}). Any other name raises `WrongInput`.
     """
     published = models.named()
     if name in published:

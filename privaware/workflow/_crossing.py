@@ -42,7 +42,7 @@ class Crossing:
 
     @property
     def sentence(self) -> str:
-        """The crossing in words."""
+        """The crossing in words, with its interval, and a warning if there was only one repeat."""
         doubt = "one repeat gives no confidence interval, so another run may answer differently"
         return self._claim if self.confidence else f"{self._claim}; {doubt}"
 
@@ -64,7 +64,7 @@ class Crossing:
         return f"{self.estimate:.4g}, {span}"
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return the fields, `sentence`, and `never` (whether `estimate` is 0) as plain values for JSON."""
         return {**vars(self), "never": self.never, "sentence": self.sentence}
 
 

@@ -27,7 +27,7 @@ class Result:
     """Base class of results that can be written as JSON and plotted."""
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return the fields by name as plain values for JSON; nested results become dictionaries."""
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
 
     def chart(self) -> Any:

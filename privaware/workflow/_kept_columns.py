@@ -23,7 +23,7 @@ WAY_OUT = "take a .parquet file for --out, or write the cells as they are with -
 
 
 def expect_no_formulas(words: Iterable[str], what: str = "class labels") -> None:
-    """Raise `WrongInput` if a spreadsheet would run one of `words`; a model or a folder may come from anybody.
+    """Raise `WrongInput` if a spreadsheet would run one of the texts `words` as a formula (`is_formula`).
 
     `what` says in the message what `words` are.
     """

@@ -57,9 +57,10 @@ def expect_metric(metric: str | None, task: str, classes: int) -> str:
 
 
 def task_reasons(schema: Schema, *, declared: bool) -> tuple[str, ...]:
-    """Return a sentence that a target whose classes are whole numbers could be an amount, if it has 3 or more of them.
+    """Return a tuple with one sentence: that the target is taken as classes although it could be a number.
 
-    Return no sentence if `declared`, which is whether the owner named the task, in the schema or with `--task`.
+    The sentence is returned if the target has 3 or more classes, all of them whole numbers. Otherwise, and if
+    `declared`, the tuple is empty. `declared` says whether the owner named the task, in the schema or with `--task`.
     """
     integers = all(name.removeprefix("-").isdecimal() for name in schema.classes)
     if declared or len(schema.classes) < 3 or not integers:

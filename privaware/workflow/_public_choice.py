@@ -62,8 +62,8 @@ def choose_on_public_rows(run: ChargedRun, recipe: Recipe, plan_of: Callable[[Re
     """Choose settings, and in the standard workflow also columns, on public rows, without a charge.
 
     `recipe` stays unchanged unless it has a search and `--public` was given, or it is for the standard workflow and has
-    a search or a selection. A dry run reads no row: it takes all columns and the first candidate of the space.
-    `plan_of` returns the plan of a recipe.
+    a search or a selection. A dry run reads no row: it takes all columns, and as the candidate the first of
+    `space.priced_points()`. `plan_of` returns the plan of a recipe.
     """
     standard = recipe.workflow == "standard"
     looks = recipe.search is not None or (standard and recipe.select is not None)
@@ -106,9 +106,9 @@ def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]],
 def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callable[[Recipe], Plan]) -> PublicChoice:
     """Return `choice` with the settings of the candidate that a search on public rows finds.
 
-    `plan` has the search, and `plan_of` returns the plan of a recipe. In a dry run the candidate is the first of the
-    space. Candidates train with the noise multiplier of the plan for this first candidate, or with `NO_NOISE` in the
-    standard workflow.
+    `plan` has the search, and `plan_of` returns the plan of a recipe. A dry run does not search: it takes the first of
+    `space.priced_points()`. Candidates train with the noise multiplier of the plan for this first candidate, or with
+    `NO_NOISE` in the standard workflow.
     """
     recipe, search = choice.recipe, _search_of(plan)
     point = search.space.priced_points()[0]

@@ -94,11 +94,12 @@ class Recipe:
     ) -> Recipe:
         """Build a recipe from the arguments; an argument that is not given is taken from `plan`.
 
-        `plan` is a mapping, or a TOML or JSON file. Given settings are added to the settings of `plan`; a given setting
-        has precedence; this holds for `settings` (of the learner), `select_settings` and `search_settings`. The
-        `settings` of `plan` are dropped if `learner` names another learner; its `select_settings` and `search_settings`
-        are never dropped. `use` (as in `chosen_columns`) or `select` (a selector) replaces both the columns and the
-        selector of `plan`. `searched` are `search`, `search_settings`, `workflow`, `metric` and `policy`. Raise
+        `plan` is a mapping, or a TOML or JSON file; None is an empty plan. `use` (as in `chosen_columns`) or `select`
+        (a selector) replaces both the columns and the selector of `plan`. `searched` are `search`, `search_settings`,
+        `workflow`, `metric` and `policy`.
+
+        Given `settings` (of the learner), `select_settings` and `search_settings` are added to the entries of `plan`,
+        and have precedence over them. The `settings` of `plan` are dropped if `learner` names another learner. Raise
         `WrongInput` if `plan` was made with another policy and its learner is "auto".
         """
         base = cls() if plan is None else cls.read(plan)
@@ -147,7 +148,10 @@ class Recipe:
         return cls(**entries | ({"columns": tuple(map(str, entries["columns"]))} if "columns" in entries else {}))
 
     def json(self) -> dict[str, Any]:
-        """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults."""
+        """Return plain values: `learner`, `settings`, and the other entries that differ from their defaults.
+
+        `select_settings` are left out if `select` is None.
+        """
         unset = Recipe() if self.select else Recipe(select_settings=self.select_settings)  # shown with a selector only
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
@@ -198,7 +202,7 @@ class Recipe:
 
     @property
     def _selected_words(self) -> str:
-        """Where `columns` come from, and what their selection cost."""
+        """The words of a plan about the origin of `columns`: given, or selected by an earlier run, and at what cost."""
         if not self.selected:
             return "as given"
         epsilon, delta = self.selected.get("epsilon"), self.selected.get("delta")
@@ -258,7 +262,7 @@ def selection_cost(use: Any) -> dict[str, float | None]:
 
 
 def _selection(use: str | Path) -> dict[str, Any]:
-    """Return the entries of the selection in the file or folder `use`."""
+    """Return the entries of the selection in the file `use`, or in `selection.json` if `use` is a folder."""
     return _table(Path(use) / SELECTION if Path(use).is_dir() else Path(use))
 
 

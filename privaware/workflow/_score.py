@@ -164,10 +164,13 @@ class ScoredModel:
 class ScoredTraining:
     """A training on most rows, and a noisy score of its model on the held-out rows.
 
-    `metric` is a key of `NAMES`. `held_out` is the fraction of the rows that score. `epsilon` is the cost of the score
-    for one unit. `rows` is the largest number of rows that a neighbouring data set adds or removes. `also` names tables
-    of `SCORE_ALSO` to release. The proof is at the top of the file. A large table is split and scored part by part,
-    with the same result for each row.
+    `metric` is "accuracy", "auc", "r2" or "mae". `held_out` is the fraction of the rows that score; each row is held
+    out by an independent draw. `epsilon` is the cost of the score for one unit. `rows` is the largest number of rows
+    that a neighbouring data set adds or removes. `also` names tables of `SCORE_ALSO` to release within `epsilon`. A
+    large table is split and scored part by part, with the same result for each row.
+
+    Privacy: a row either trains or scores, so only the larger of the two costs counts. If one person may have rows in
+    both parts, the two costs compose.
     """
 
     in_parts: ClassVar[bool] = True
@@ -185,7 +188,7 @@ class ScoredTraining:
 
     @property
     def noise(self) -> float:
-        """The noise multiplier of the cells: the Laplace scale divided by the L1 sensitivity for one row."""
+        """The noise multiplier of the scoring sums: the Laplace scale divided by their L1 sensitivity for one row."""
         return self.rows / (self.epsilon * (1 - self.constant_share))
 
     @property
@@ -195,9 +198,10 @@ class ScoredTraining:
 
     @property
     def changes(self) -> float:
-        """The number of rows that change the cells: 2 if labels are protected (a row is removed and added), else 1.
+        """The factor by which labels raise the sensitivity of the scoring sums: 2 if labels are protected, else 1.
 
-        Several rows of a person are counted by `rows`, not by this number.
+        A changed label acts like one row removed and one row added. Several rows of a person are counted by `rows`, not
+        here.
         """
         return 2.0 if self.unit == "label" else 1.0
 
@@ -225,9 +229,9 @@ class ScoredTraining:
         return ScoredModel(model=model, score=score, point=point)
 
     def _constant(self, held_out: Rows, schema: Schema, rng: Rng) -> float:
-        """Release the private median of the targets of the rows `held_out`, in their unit, for the metric mae.
+        """Release the private median of the targets of the rows `held_out`, in units of the target, for the metric mae.
 
-        For any other metric return 0. `schema` has the range of the target.
+        For any other metric return 0 without a release. `schema` has the range of the target.
         """
         if not self.constant_share:
             return 0.0
@@ -237,7 +241,10 @@ class ScoredTraining:
         return middle + half * float(constant.tensors["value"][0])
 
     def score(self, cells: ScoreCells, noisy: np.ndarray, schema: Schema, rng: Rng) -> Score:
-        """Compute the score, its tables and their intervals from `noisy`, the values of `cells`: post-processing."""
+        """Compute the score, its tables and their intervals from `noisy`, the noisy values of `cells`: post-processing.
+
+        `schema` has the range of a numeric target, and `rng` draws the bootstrap samples behind the intervals.
+        """
         scale = len(cells.sizes) * self.changes * self.noise
         facts = NoisyCells(cells=cells, noisy=noisy, scale=scale, draw=rng.initial, unit=_range(schema))
         shown = "confusion" in self.also or (self.metric == "accuracy" and cells.classes == 2)
@@ -282,8 +289,9 @@ def with_score(
 
     `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
     `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
-    score. Default: it follows from their number. Raise `WrongInput` if the score costs more than the budget (0.9 of it
-    if another release comes first), or if the metric or a table does not fit the task.
+    score. Default: `min(max(0.1, min(0.2, 500 / n)), 5000 / n)` for `n` declared rows. Raise `WrongInput` if the score
+    costs more than the budget (0.9 of it if another release comes first), or if the metric or a table does not fit the
+    task.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
@@ -350,10 +358,10 @@ def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float,
 
 
 def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) -> str:
-    """Return sentences with the interval that a typical score would have, and whether it would tell anything.
+    """Return sentences with the 95% interval of a typical score (`TYPICAL`), and a warning if it would say nothing.
 
-    `rows` is the number of held-out rows, or their largest number if `at_most`; `scale` is the scale of the Laplace
-    noise of `cells`.
+    An interval says nothing if it contains the score of a constant prediction. `rows` is the number of held-out rows,
+    or their largest number if `at_most`. `scale` is the scale of the Laplace noise of `cells`.
     """
     typical = TYPICAL[cells.metric]
     noiseless = NoisyCells(cells=cells, noisy=cells.typical(rows), scale=scale, draw=np.random.default_rng(0))

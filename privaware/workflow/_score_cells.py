@@ -60,7 +60,10 @@ BINNED = ("calibration", "threshold")
 
 @dataclass(frozen=True)
 class Typical:
-    """A typical score whose interval a plan forecasts: in `words`, its `value`, and that of a `constant` prediction."""
+    """A typical score, for which a plan forecasts the interval: its `value`, and its description in `words`.
+
+    `constant` is the score of a constant prediction by the same metric.
+    """
 
     words: str
     value: float
@@ -73,7 +76,7 @@ TYPICAL = {
     "r2": Typical("an R2 of 0.5", 0.5, 0.0),
     "mae": Typical("a mean absolute error of 0.1, as a fraction of the target's range,", 0.1, 0.25),
 }
-"""By metric. Classes are equally frequent, and a target that is a number is spread evenly over its range."""
+"""The typical score of each metric, for equally frequent classes or a number spread evenly over its range."""
 
 
 def scored_words(training: str, metric: str) -> str:
@@ -82,17 +85,21 @@ def scored_words(training: str, metric: str) -> str:
 
 
 def train_schema(schema: Schema, held_out: float) -> Schema:
-    """Return `schema` with the rows that train, at least 1, if the fraction `held_out` of the rows is held out."""
+    """Return `schema` with the number of rows that train if the fraction `held_out` of the rows is held out.
+
+    It is `max(1, rows - round(rows * held_out))`.
+    """
     return replace(schema, rows=max(1, schema.rows - round(schema.rows * held_out)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreCells:
-    """The layout of the cells of a score; the top of the file says what a row adds.
+    """The layout of the sums over held-out rows ("cells") from which a score is computed.
 
-    `metric` is "accuracy", "auc", "r2" or "mae". `classes` is the number of classes, 0 for a regression. `edges` are
-    the bin edges, in log-odds for two classes and in probabilities for more. `confusion` is whether the second group of
-    more than two classes is the confusion matrix.
+    The cells are arranged in groups; a row adds at most 1 in total to the cells of each group. `metric` is "accuracy",
+    "auc", "r2" or "mae". `classes` is the number of classes, 0 for a regression. `edges` are the bin edges of a
+    histogram, in log-odds for two classes and in probabilities for more. `confusion` is whether the second group of
+    more than two classes is the confusion matrix, instead of the counts of the true classes.
     """
 
     metric: str

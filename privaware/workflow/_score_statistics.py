@@ -40,10 +40,11 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyCells:
-    """The noisy cells of a score, and all that follows from them.
+    """The noisy sums over held-out rows ("cells") of a score, and the score, tables and intervals computed from them.
 
-    `cells` is their layout, and `noisy` holds their values, with Laplace noise of scale `scale`. `draw` generates the
-    bootstrap samples. `unit` is the width of the target range, by which a mean absolute error is multiplied.
+    `cells` is the layout of the sums, and `noisy` holds their values, with Laplace noise of scale `scale`. `draw`
+    generates the bootstrap samples. `unit` is the width of the target range, by which a mean absolute error is
+    multiplied.
     """
 
     cells: ScoreCells
@@ -54,7 +55,7 @@ class NoisyCells:
 
     @property
     def rows(self) -> float:
-        """The noisy number of held-out rows, at least 0: the sum of the first group of cells."""
+        """The noisy number of held-out rows, at least 0: the sum of the first group of cells; each row adds 1 to it."""
         return max(0.0, float(self.noisy[: self.cells.sizes[0]].sum()))
 
     def score(self) -> dict[str, float]:
@@ -85,9 +86,10 @@ class NoisyCells:
         return self._rate(classes[most], np.delete(classes, most, axis=0).ravel())
 
     def confusion(self) -> dict[str, list[list[float]]]:
-        """Return the noisy confusion matrix, `confusion[true][predicted]`, with its intervals.
+        """Return the noisy confusion matrix and its intervals, rounded to two digits.
 
-        Their ends are the matrices `confusion_low` and `confusion_high`.
+        `confusion[true][predicted]` is the matrix. The ends of its intervals are the matrices `confusion_low` and
+        `confusion_high`.
         """
         names = ("confusion", "confusion_low", "confusion_high")
         ends = (np.round(end, 2) for end in self._estimate(self._confusion))
@@ -117,14 +119,14 @@ class NoisyCells:
         }
 
     def calibration(self) -> list[dict[str, float]]:
-        """Return, for each tenth of a predicted probability, the noisy number of rows and the observed rate.
+        """Return, for each tenth of a predicted probability, the noisy number of `rows` and the observed rate.
+
+        With two classes the probability of the second class is predicted, and the rate is the frequency of this class.
+        With more classes it is the probability of the predicted class, and the rate is how often the prediction is
+        right.
 
         `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`.
-
-        With two classes it is the probability of the second class, and the rate is the frequency of this class. With
-        more classes it is the probability of the predicted class, and the rate is how often the prediction is right.
-        `needed` is the number of rows from which on the interval is at most `INFORMATIVE` wide, if half of them are
-        hits.
+        `needed` is the number of rows from which on this interval is at most `INFORMATIVE` wide for a rate of 0.5.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
@@ -142,7 +144,7 @@ class NoisyCells:
 
     @cached_property
     def _samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """Noised bootstrap samples of the cells, of shape (RESAMPLES, cells), and their means without noise."""
+        """A pair: noised bootstrap samples, of shape (RESAMPLES, cells), and the mean of each cell without noise."""
         count = max(1, round(float(self.noisy[: self.cells.sizes[0]].sum())))
         resampled, centres = [], []
         for group in np.split(self.noisy, np.cumsum(self.cells.sizes)[:-1]):
@@ -175,9 +177,10 @@ class NoisyCells:
         return {name: self.unit * end for name, end in self._rate(hits, misses).items()}
 
     def _right_and_wrong(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return two arrays of cells whose sums are right and wrong predictions.
+        """Return two arrays of cells, whose sums are the numbers of right and of wrong predictions.
 
-        For the metric mae they are the sums of `error` and of `1 - error`, as fractions of the target range.
+        For the metric mae the sums are instead the totals of `error` and of `1 - error`, as fractions of the target
+        range.
         """
         if self.cells.metric == "mae":
             return self.noisy[:1], self.noisy[1:2]
@@ -188,10 +191,10 @@ class NoisyCells:
         return np.append(low_right, high_right), np.append(low_wrong, high_wrong)
 
     def _rate(self, hits: np.ndarray, misses: np.ndarray, quantile: float = QUANTILE) -> dict[str, float]:
-        """Return the fraction of hits, clipped to [0, 1], with its interval; `hits` and `misses` are summed.
+        """Return `value`, the fraction `hits.sum() / (hits.sum() + misses.sum())` clipped to [0, 1], with its interval.
 
-        `quantile` is the half-width of the interval in standard deviations. If the noisy total is not positive, the
-        fraction is the middle of the interval.
+        The interval is from `low` to `high`, and `quantile` is its half-width in standard deviations. If the noisy
+        total is not positive, `value` is the middle of the interval.
         """
         low, high = fraction_interval(hits, misses, self.scale, quantile)
         value = float(np.clip(_ratio(hits.sum(), hits.sum() + misses.sum(), (low + high) / 2), 0, 1))
@@ -239,11 +242,14 @@ class NoisyCells:
 
     @property
     def _decile_edges(self) -> np.ndarray:
-        """The positions of the deciles among the edges: of their log-odds for two classes, else of `DECILES`."""
+        """The index in `cells.edges` of each of the nine deciles 0.1 to 0.9 of the probability.
+
+        For two classes the edges are log-odds, so the deciles are looked up as log-odds.
+        """
         return np.searchsorted(self.cells.edges, LOG_ODDS if self.cells.classes == 2 else DECILES)
 
     def _halves(self, edge: int) -> list[list[np.ndarray]]:
-        """Return, for each true class, its cells below and its cells above the edge number `edge`."""
+        """Return a list for each of the two true classes: its noisy cells below and above the edge number `edge`."""
         return [[line[: edge + 1], line[edge + 1 :]] for line in self._histogram(self.noisy[None])[0]]
 
 
@@ -274,10 +280,10 @@ def fraction_interval(
 
 
 def rows_needed(cells: int, scale: float) -> int:
-    """Return the number of rows, half of them hits, from which on their fraction has an informative interval.
+    """Return the smallest number of rows, half of them hits, whose fraction of hits has an informative interval.
 
-    `cells` is the number of cells over which the hits are spread, and as many hold the misses. `scale` is the scale of
-    the Laplace noise of each cell. An interval of at most the width `INFORMATIVE` is informative.
+    An interval of at most the width `INFORMATIVE` is informative. The hits are spread over `cells` cells, and the
+    misses over as many. `scale` is the scale of the Laplace noise of each cell.
 
     >>> rows_needed(1, 1.0), rows_needed(1, 10.0), rows_needed(3, 10.0)
     (19, 101, 170)

@@ -79,10 +79,10 @@ def price(event: Event, delta: float) -> Priced:
 
 
 def wrong_prices(epsilon: float, delta: float, parts: Sequence[PricedEvent], priced: Priced) -> list[str]:
-    """Return a sentence for each stated epsilon that is not the epsilon of its events.
+    """Return a sentence for each stated epsilon that is not the epsilon of its events, up to rounding (`_agree`).
 
-    `epsilon` is the stated total, which must be `priced.epsilon`. An epsilon that one of `parts` states must be the
-    cost of this part alone. If `priced.epsilon` is None, the problems of `priced` are returned instead.
+    `epsilon` is the stated total, which must agree with `priced.epsilon`. An epsilon that one of `parts` states must be
+    the cost of this part alone. If `priced.epsilon` is None, the problems of `priced` are returned instead.
     """
     if priced.epsilon is None:
         return list(priced.problems)

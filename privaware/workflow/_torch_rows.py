@@ -35,7 +35,10 @@ CHECKED_TOGETHER = 64
 
 
 def expect_arguments(module: Any, more: Mapping[str, Any]) -> None:
-    """Raise `WrongInput` unless `module` is a module of PyTorch, and `more` are names of fields of `Descent`."""
+    """Raise `WrongInput` unless `module` is a module of PyTorch, and `more` names further arguments of `train`.
+
+    Further arguments are the fields of `Descent`, except `steps`, `sampler` and `loss`.
+    """
     from torch import nn
 
     if not isinstance(module, nn.Module):
@@ -51,7 +54,11 @@ def expect_arguments(module: Any, more: Mapping[str, Any]) -> None:
 
 @contextmanager
 def failures_of_module() -> Iterator[None]:
-    """Raise `WrongInput` if the module or the loss fails in the block, on synthetic examples shaped like the rows."""
+    """Turn an error in the block into `WrongInput`; the block runs the module and the loss on synthetic examples.
+
+    The examples have the shape and type of the rows, so the message quotes no row. A `PrivawareError` and an
+    `OutOfMemoryError` are raised as they are.
+    """
     from torch import OutOfMemoryError
 
     try:
@@ -69,8 +76,8 @@ def failures_of_module() -> Iterator[None]:
 def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, Any]:
     """Return the inputs and the targets of all rows; tensors and arrays are returned as they are.
 
-    Raise `WrongInput` if targets are missing or given twice, if the rows of a data set cannot be read by position or
-    stacked, or if a DataLoader has a collate function of its own.
+    Raise `WrongInput` if targets are missing or given twice, if inputs or targets are objects of pandas, if the rows of
+    a data set cannot be read by position or stacked, or if a DataLoader has a collate function of its own.
 
     Parameters
     ----------
@@ -143,8 +150,9 @@ def _pairs(dataset: Any) -> tuple[Any, Any]:
 def rows_of_all(ranks: Ranks, inputs: Any, targets: Any, *, own_rows: bool) -> tuple[Any, Any]:
     """Return the inputs and targets of all ranks; before any charge, raise `WrongInput` if they do not fit together.
 
-    With `own_rows`, rank 0 gets the parts of all ranks, in the order of ranks, and any other rank its own part; parts
-    with common rows raise. Otherwise every rank has to give the same rows, which are returned.
+    With `own_rows`, each rank holds other rows. Then rank 0 gets the rows of all ranks, in the order of ranks, and any
+    other rank gets its own rows back; rows that several ranks hold raise `WrongInput` (see `_overlap`). Without
+    `own_rows`, every rank has to hold the same rows, which are returned.
     """
     examples = examples_of(inputs, targets)
     ranks.expect_equal({"own_rows": repr(own_rows)})
@@ -170,10 +178,11 @@ def rows_of_all(ranks: Ranks, inputs: Any, targets: Any, *, own_rows: bool) -> t
 
 
 def expect_usable(module: nn.Module, loss: Callable[..., Any], inputs: Any, targets: Any, device: str) -> None:
-    """Raise `WrongInput` if `module` or `loss` fails on some rows, or if the loss of a row is not a number.
+    """Raise `WrongInput` if `module` or `loss` fails on some rows, or if the loss of a row is NaN.
 
-    Every row passes once through a copy of the module in evaluation mode. So a class or token out of range, or a
-    missing number, is found before the charge. The message names positions and quotes no value of a row.
+    Every row passes once through a copy of the module in evaluation mode, `CHECKED_TOGETHER` rows at a time. So a class
+    or token out of range, or a missing number, is found before the charge. The message names positions and quotes no
+    value of a row.
     """
     import torch
 
@@ -199,10 +208,12 @@ def expect_usable(module: nn.Module, loss: Callable[..., Any], inputs: Any, targ
 
 
 def _overlap(parts: Sequence[Sequence[Tensor]]) -> str:
-    """Return a sentence if parts have rows in common, else an empty text.
+    """Return a sentence if rows of one part are also rows of another part, else an empty text.
 
-    In coarse tables different people have equal rows. So equal rows of two parts count as the same row only if they are
-    clearly more frequent than equal rows inside one part. Such a row would be counted twice.
+    Each of `parts` holds the tensors of one rank, inputs and then targets. In coarse tables different people have equal
+    rows, so some equal rows are allowed. The sentence is returned if `across > 2 * len(parts) * within`. Here `across`
+    counts the rows, in all parts, that another part has too, and `within` counts the rows that occur more than once in
+    their own part.
     """
     hashes = [_row_hashes(examples) for examples in parts]
     holders = Counter(row for part in hashes for row in set(part))

@@ -26,10 +26,10 @@ __all__ = ["ReleasedMap", "transform"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedMap:
-    """A released feature map, the schema by which rows are encoded for it, and the cost of releasing both.
+    """A released feature map `feature`, and the schema by which rows are encoded for it.
 
-    `sentence` states the guarantee, and `assumptions` what it takes for granted. `certified` is false if the run has a
-    seed or the schema was not reviewed.
+    `epsilon` and `event` are the cost of releasing both. `sentence` states the guarantee, and `assumptions` what the
+    guarantee takes for granted. `certified` is false if the run has a seed or the schema was not reviewed.
     """
 
     schema: Schema
@@ -52,9 +52,9 @@ class ReleasedMap:
 
 @dataclass(frozen=True, kw_only=True)
 class WithSchema:
-    """A mechanism that also returns the schema of its rows.
+    """A mechanism that releases the pair of the schema of its rows and the release of `mechanism`.
 
-    Privacy: the same as for the mechanism. The schema is public: it was declared, or paid for before.
+    Privacy: the same as for `mechanism`. The schema is public: it was declared, or paid for before.
     """
 
     mechanism: Mechanism[Any]

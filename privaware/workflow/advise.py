@@ -180,10 +180,11 @@ def expect_table(schema: Schema) -> None:
 
 
 def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, limit: float | None = None) -> Plan:
-    """Return the plan of a pilot that costs `pilot`; a new ledger also gets room for a model that costs `epsilon`.
+    """Return the plan of a pilot: a training whose model gets a released score, for epsilon `pilot` in total.
 
-    `limit` is the limit that the user gave for a new ledger. Without one, the plan says which limit a new ledger gets.
-    Raise `WrongInput` if `auto` would train a constant prediction at this cost.
+    A new ledger also gets room for a model that costs `epsilon`. `limit` is the limit that the user gave for a new
+    ledger. Without one, the plan says which limit a new ledger gets. Raise `WrongInput` if `auto` would train a
+    constant prediction at this cost.
     """
     expect_budget(schema, pilot, delta)
     least = least_epsilon(schema, delta) / (1 - HELD_OUT)
@@ -204,10 +205,11 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, li
 
 
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
-    """Charge and run a pilot that costs `pilot`; return what it released, and what it cost in words.
+    """Charge and run a pilot: a training whose model gets a released score, for epsilon `pilot` in total.
 
-    A new ledger also gets room for a model that costs `epsilon`. If the same pilot was charged and published before,
-    its stored result is returned. A dry run returns None and a sentence.
+    Return what the pilot released, and a text about its cost and its score. A new ledger also gets room for a model
+    that costs `epsilon`. If the same pilot was charged and published before, its stored result is returned. A dry run
+    returns None and a sentence.
     """
     with charged_run("advise", data, options) as run:
         schema = run.schema
@@ -227,10 +229,11 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
 
 
 def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:
-    """Return the released accuracy with its standard error, the signal of the training, and the constant's accuracy.
+    """Return what the released `score` of a pilot says: an accuracy, its standard error, and a constant's accuracy.
 
-    The standard error follows from the 95% interval of `score`, and the signal from the epsilon of `plan`. The accuracy
-    of a constant prediction is clipped to [1 / classes, 0.99]; it is None if it was not released.
+    The standard error follows from the 95% interval of `score`. The accuracy of a constant prediction is clipped to [1
+    / classes, 0.99]; it is None if it was not released. The result also has the signal of the training, `log10(rows *
+    epsilon / max(classes, 4))`, where `epsilon` is `(1 - HELD_OUT)` times the epsilon of `plan`.
     """
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=0.0)
     constant = None if score.constant is None else score.constant["value"]
@@ -243,7 +246,11 @@ def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:
 
 
 def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
-    """Return what the policy of `fit` chooses, why, and the warning about a public network, if it uses one."""
+    """Return what the policy of `fit` chooses, as a dictionary of texts.
+
+    It has the `rule`, the `learner`, the reason `why`, the page of `evidence`, and the `warning` about a public
+    network, which is empty if the learner uses none.
+    """
     choice = choose(schema, epsilon)
     warnings = [network.warning for network in NETWORKS.values() if network.warning in choice.reasons]
     chosen = {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}

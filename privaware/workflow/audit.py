@@ -182,12 +182,12 @@ def audit(
 
 
 def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None] | None) -> tuple[Any, Any, str]:
-    """Return strategy, search space and place of the canaries; earlier spellings of these options give a notice.
+    """Return (search, space, insert), the options of `audit`, with earlier spellings replaced by those of today.
 
-    As everywhere, `search` is a strategy and `space` is a search space. Earlier `search` was a search space, and
-    `space` was the place of the canaries, which is now `insert`. A notice goes to `say`; without it, it is a
-    `DeprecationWarning`. Raise `WrongInput` for another strategy than "rs", or if only one of `search` and `space` is
-    given.
+    Today `search` is a strategy, `space` is a search space, and `insert` is the place of the canaries ("gradient" or
+    "input"). Earlier `search` was a search space, and `space` was the place of the canaries. A replaced spelling gives
+    a notice to `say`; if `say` is None, the notice is a `DeprecationWarning`. Raise `WrongInput` for another strategy
+    than "rs", or if only one of `search` and `space` is given.
     """
     notices = []
     if isinstance(space, str) and space in SPACES:
@@ -263,7 +263,10 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
 
 
 def _noise_of_a_quarter(plan: Plan) -> float:
-    """Return the noise multiplier at which a model trained on a quarter of the rows has the epsilon of `plan`."""
+    """Return the noise multiplier at which a model trained on a quarter of the rows has the epsilon of `plan`.
+
+    The cost is computed as for `plan` with a quarter of its declared rows, at least one.
+    """
     quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
     return accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
 
@@ -287,10 +290,11 @@ def _result(
 
 
 def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Audit:
-    """Audit the mechanism that a model card describes on crafted rows, and write the result beside the model.
+    """Audit the mechanism that a model card describes on synthetic rows, and write the result into the model folder.
 
-    `asked` are the settings of the attack. The claim that is tested is the epsilon of all events on the card. A dry run
-    neither attacks nor writes. Raise `WrongInput` for an attack without canaries, and if an output folder is given.
+    `folder` is the model folder, and `asked` are the settings of the attack. The claim that is tested is the epsilon of
+    all events on the card. A dry run neither attacks nor writes. Raise `WrongInput` for an attack without canaries, and
+    if an output folder is given.
     """
     card = ModelCard.read(folder)
     if not asked.of_canaries:
@@ -321,7 +325,7 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
 def _on_crafted_rows(
     plan: Plan, schema: Schema, asked: AuditSettings, options: RunOptions, *, subject: str, claim: Event | None = None
 ) -> Audit:
-    """Audit the mechanism of `plan` on crafted rows; no private row is used, and nothing is charged.
+    """Audit the mechanism of `plan` on synthetic rows that fit `schema`, without private rows and without a charge.
 
     `asked` are the settings of the attack, and `subject` names the audited learner or model folder in the result.
     `claim` is the event whose epsilon is tested. Default: the event of `plan`. A dry run returns no numbers of an
@@ -369,9 +373,10 @@ def _evidence(
 
 
 def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
-    """Return crafted rows, and apart from them one more row, the canary, which is made to change the release of `plan`.
+    """Return synthetic rows, and apart from them one row, the canary, which is made to change the release of `plan`.
 
-    For a search there are no rows beside the canary: a search scores few rows, so other rows would hide the canary.
+    For a selection of columns, the canary is made to change which columns are selected. For a search there are no rows
+    beside the canary: a search scores few rows, so other rows would hide the canary.
     """
     if getattr(plan.mechanism, "releases", "") == "columns":
         return deciding_pair(plan.mechanism, schema, CRAFTED_ROWS_MANY_RUNS, plan.noise, rng)

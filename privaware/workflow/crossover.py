@@ -256,10 +256,11 @@ def _bound(total: float | None, run: ChargedRun) -> float:
 
 
 def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], design: Design) -> bool:
-    """Charge `plan`, and return whether its mechanism is left to execute; not after a dry run or a published result.
+    """Charge `plan`, and return True if its mechanism must now be executed.
 
-    `planned` returns the plan of a design, and `design` is the design of `plan`. If the ledger has no room for the
-    charge, raise `BudgetExceeded` and name a smaller design that fits into the ledger.
+    Return False after a dry run, and if the result of this command was published before. `planned` returns the plan of
+    a design, and `design` is the design of `plan`. If the ledger has no room for the charge, raise `BudgetExceeded` and
+    name a smaller design that fits into the ledger.
     """
     try:
         return run.charge(plan, what=f"crossover on {run.source.name}")

@@ -45,7 +45,10 @@ NO_SCORE = (
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """The epsilon of a score to release, and the tables (`also`, of `SCORE_ALSO`); no score if `epsilon` is None."""
+    """The score that `fit` releases with noise: its cost `epsilon` (None means no score), and the tables `also`.
+
+    `also` has names of `SCORE_ALSO`: "confusion", "threshold" and "calibration". They are released within `epsilon`.
+    """
 
     epsilon: float | None = None
     also: tuple[str, ...] = ()
@@ -55,15 +58,22 @@ class ScoreRequest:
 class Fit(Summarised):
     """The result of `fit`.
 
-    `sentence` states the guarantee, and `assumptions` what it takes for granted. `model` is None after a dry run.
-    `certified` is false if the run has a seed, the plan has a flaw, or the schema was not reviewed. `workflow` is
+    `epsilon` and `delta` are the guarantee of the run. `learner` is the name of the learner of the model, and `plan`
+    are the sentences of the plan. `sentence` states the guarantee, and `assumptions` what the guarantee takes for
+    granted. `event` is the cost of all releases, and `schema` has the public facts about the rows. `model` is None
+    after a dry run. `release` is the model with its charge, from which `save` writes a folder; it is None after a dry
+    run. `certified` is false if the run has a seed, the plan has a flaw, or the schema was not reviewed. `workflow` is
     "aware" or "standard". `metric` is the name of the metric. `score` is the charged score as in `Score.json`, or None.
-    `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None.
+    `ledger` is the file of the charged ledger (in a dry run, of the existing one that would be charged), or None. `out`
+    is the folder of the result, or None.
+
     `internal` and `notices` are for the data owner: they are printed and never written or released. `internal` has the
-    test score; `notices` say which rows and columns were left out, and which columns may identify persons. `search` has
-    the best candidate of a search. `considered` has a row for each learner that the plan considered: `learner`, `rule`,
-    `taken` and `reason`. `refusal` says why the charge of a dry run would be refused; it is empty if it would not. If
-    the number of trials is secret, `seconds` would reveal it, so it is in `internal`.
+    test score; `notices` say which rows and columns were left out, and which columns may identify persons. `search`
+    describes a search, with its best candidate as `point`, or a choice of columns without noise. It is None if there
+    was neither, and after a dry run. `considered` has a row for each learner that the plan considered: `learner`,
+    `rule`, `taken` and `reason`. `refusal` says why the charge of a dry run would be refused; it is empty if the charge
+    would not be refused. `seconds` is the running time. If the number of trials is secret, the running time would
+    reveal it, so `seconds` is None, and the time is in `internal`.
     """
 
     epsilon: float
@@ -172,7 +182,10 @@ class Fit(Summarised):
         return " ".join(filter(None, (self.score_sentence, self.sentence)))
 
     def json(self) -> dict[str, Any]:
-        """Return the fields of `privaware fit --json`."""
+        """Return the fields of `privaware fit --json`, as a dictionary.
+
+        Not among them are `model`, `release`, `event`, `schema`, `ledger`, `notices`, `sentence` and `assumptions`.
+        """
         names = ("epsilon", "delta", "learner", "plan", "certified", "internal", "seconds", "out", "score", "metric")
         return {name: getattr(self, name) for name in (*names, "search", "workflow", "considered", "refusal")}
 
@@ -336,9 +349,10 @@ def _plan_of(
 
 
 def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
-    """Publish the model of `released`: a model, a scored model, or the result of a search.
+    """Publish the model in `released`, which is a model, a scored model, or the result of a search.
 
-    The card gets the charged score, if there is one, and what `search` says, with the chosen candidate as `point`.
+    The model card gets the charged score, if there is one. It also gets the entries of `search`, which describe a
+    search or a choice on public rows, and the chosen candidate of `released`, if there is one, as the entry `point`.
     """
     score = released.score.json() if isinstance(released, ScoredModel) else None
     point = released.point if isinstance(released, (ScoredModel, SearchResult)) else None
@@ -348,18 +362,19 @@ def _publish(run: ChargedRun, released: Any, search: Mapping[str, Any]) -> None:
 
 
 def _searched(plan: Plan) -> Mapping[str, Any]:
-    """Return what the card says about a search inside the training, before the search has run.
+    """Return what the model card says about a private search inside the training, before the search has run.
 
-    It is the strategy and the workflow "aware", or nothing if `plan` has no search.
+    It is `{"strategy": NAME, "workflow": "aware"}`, or an empty dictionary if `plan` has no search.
     """
     described = plan.settings.get("search")
     return {} if described is None else {"strategy": described["strategy"], "workflow": "aware"}
 
 
 def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
-    """Return `recipe` with the learner, the settings and the first releases of `plan`, to be saved.
+    """Return `recipe` with what `plan` chose, to be saved: the learner, its settings, and the releases before it.
 
-    A recipe with a search keeps its own learner.
+    Those releases are recorded as two flags: `target_range` (the range of a numeric target) and `bins` (the bins of
+    numbers). A recipe with a search keeps its own learner.
     """
     chosen = {name: value for name, value in plan.settings.items() if name not in PLAN_SETTINGS}
     learner = recipe.learner if recipe.search is not None else plan.learner
@@ -370,9 +385,9 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 
 
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
-    """Return `settings` with the entry `features`, if `features` are given.
+    """Return a copy of `settings`, with `features` as a list of tables in the entry `features`, if they are given.
 
-    Raise `WrongInput` if both name features.
+    None for `settings` means no settings. Raise `WrongInput` if both `settings` and `features` name features.
     """
     chosen = dict(settings or {})
     if features and "features" in chosen:

@@ -202,12 +202,13 @@ def _pieces(
     keep: Sequence[str],
     allow_unreadable: bool,
 ) -> Iterator[tuple[Data, Raw]]:
-    """Yield the rows to predict, coded (`Data`) and as they are (`Raw`), in parts if the table is large.
+    """Yield the rows to predict, each part coded for the model (`Data`) and as read (`Raw`).
 
-    `reading` has the format of a CSV file: `header`, `sep`, `decimal` and `encoding`. Values that the model does not
-    know are counted in `outside`. For a table that is not large, `Raw` is empty unless `keep` names columns. For images
-    it is empty only if they are built-in. Unless `allow_unreadable`, raise `WrongInput` for a column most of whose
-    values cannot be read.
+    A large table comes in several parts, all other data in one. `reading` has the format of a CSV file: `header`,
+    `sep`, `decimal` and `encoding`. Values that the model does not know are counted in `outside`. `Raw` has at least
+    the columns `keep`. Without `keep`, `Raw` is empty except for a large table and for images that are not built-in.
+    Raise `WrongInput` if the columns `keep` cannot be copied, as for built-in data. Unless `allow_unreadable`, raise
+    `WrongInput` for a column most of whose values cannot be read; for a large table this comes after the last part.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.has_images:
@@ -229,9 +230,9 @@ def _pieces(
 
 
 def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
-    """Return the column `file` with the name of each image in `raw.files`; no column for data other than images.
+    """Return {"file": the names of the images in `raw`}; an empty dictionary for data other than images.
 
-    Unless `formulas`, raise `WrongInput` for a name that a spreadsheet would run.
+    Unless `formulas`, raise `WrongInput` for a name that a spreadsheet would run as a formula.
     """
     if not formulas:
         expect_no_formulas(raw.files, "file names")
@@ -244,7 +245,7 @@ def _names(model: ReleasedModel) -> list[str]:
 
 
 def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndarray]:
-    """Return the columns that are written for `rows`, by the names in `_names`.
+    """Return the columns that are written for `rows`, by the names in `_names`: arrays with one entry for each row.
 
     They are the prediction, as the training data spell it, and the probability of each class, if there are classes.
     """

@@ -44,12 +44,13 @@ class Searched(Summarised):
     """The result of `search`.
 
     `best` is the chosen candidate, a value for each active choice of the space; None in a dry run. `epsilon_model` is
-    the cost of training one candidate, and `epsilon_total` is the cost of the search with its model. `trials` is the
-    number of trials, or its expectation if the number is secret. In that case `seconds` is None, and the running time
-    is only in `internal`. `strategy` is the name of the strategy. `workflow` is "aware" or "standard". `plan` are the
-    sentences of the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema was not
-    reviewed. `out` is the folder of the result, or None. `model` is None in a dry run. `sentence` states the guarantee;
-    it is empty without a model.
+    the cost of training one candidate, and `epsilon_total` is the cost of the search with its model, both at `delta`.
+    After a search on public rows, both are the cost of the one charged training. `trials` is the number of trials, or
+    its expectation if the number is secret. In that case `seconds` is None, and the running time is only in `internal`.
+    `internal` is for the data owner: the scores on test rows, and the running time. `strategy` is the name of the
+    strategy. `workflow` is "aware" or "standard". `plan` are the sentences of the plan. `certified` is false if the run
+    has a seed, the plan has a flaw, or the schema was not reviewed. `out` is the folder of the result, or None. `model`
+    is None in a dry run. `sentence` states the guarantee; it is empty without a model.
     """
 
     best: Point | None
@@ -101,7 +102,7 @@ class Searched(Summarised):
         return self.sentence
 
     def json(self) -> dict[str, Any]:
-        """Return the fields of `privaware search --json`."""
+        """Return the fields of `privaware search --json`: all attributes except `model` and `sentence`."""
         return {key: value for key, value in vars(self).items() if key not in ("model", "sentence")}
 
 
@@ -220,10 +221,11 @@ def _search_public_rows(
 ) -> Searched:
     """Search on public rows without a charge, then train the chosen candidate with one charged run.
 
-    In the standard workflow the public rows are the training rows of a built-in data set, and the search has no noise.
-    A dry run does not search: it plans the first candidate of the space. `settings` go to every candidate, `epsilon` is
-    the cost of the one training, and `public` are the public rows, None in the standard workflow. `strategy` and
-    `workflow` are as in `Searched`.
+    In the standard workflow the public rows are the training rows of a built-in data set, and candidates train without
+    noise. Otherwise candidates train with the noise multiplier of the planned training. A dry run does not search: it
+    plans the first of `search.space.priced_points()`. `settings` go to every candidate, `epsilon` is the cost of the
+    one training, and `public` are the public rows, None in the standard workflow. `strategy` and `workflow` are as in
+    `Searched`.
     """
     began = time.perf_counter()
     aware = workflow == "aware"

@@ -26,14 +26,15 @@ NOT_PRIVATE = "NOT PRIVATE: these columns were chosen without noise, for compari
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Selection(Summarised):
-    """The selected columns and their cost.
+    """The selected columns and their cost, `epsilon` at `delta`.
 
-    `columns` are names of coded columns (`schema.used`), in the order of the schema, or None in a dry run. A single
-    category has a name such as "job (nurse)". `sentence` states the guarantee, or after the standard workflow that the
-    columns are not private. `assumptions` are what the guarantee takes for granted. `event` is the cost. `method` is
-    the name of the selector. `plan` are the sentences of the plan. `certified` is false if the run has a seed, the plan
-    has a flaw, or the schema was not reviewed. `out` is the folder of the result, or None. `internal` is for the data
-    owner only. If the number of trials is secret, `seconds` is None, and the running time is only in `internal`.
+    `columns` are the names of the selected columns, in the order of the schema, or None in a dry run. They are columns
+    as a learner sees them (`schema.used`): a declared column, a part of a date or text, or a single category such as
+    "job (nurse)". `sentence` states the guarantee, or after the standard workflow that the columns are not private.
+    `assumptions` are what the guarantee takes for granted. `event` is the cost. `method` is the name of the selector.
+    `plan` are the sentences of the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema
+    was not reviewed. `out` is the folder of the result, or None. `internal` is for the data owner only. If the number
+    of trials is secret, `seconds` is None, and the running time is only in `internal`.
     """
 
     columns: tuple[str, ...] | None
@@ -77,7 +78,7 @@ class Selection(Summarised):
         return self.sentence
 
     def json(self) -> dict[str, Any]:
-        """Return the fields of `privaware select --json`."""
+        """Return the fields of `privaware select --json`: all attributes except `sentence`, `assumptions`, `event`."""
         fields = {name: value for name, value in vars(self).items() if name not in ("sentence", "assumptions", "event")}
         return {**fields, "columns": None if self.columns is None else list(self.columns)}
 

@@ -86,9 +86,10 @@ def train(
     module
         The module. It is not changed.
     inputs, targets
-        The training rows, as tensors or arrays. Or, without `targets`, a data set of PyTorch with pairs (input,
-        target), or a DataLoader: only its data set is used, because the guarantee holds for independent samples, not
-        for its batches. An item is read once, so a random transformation in the data set is applied once.
+        The training rows, as tensors or arrays (a tuple of them for a module with several inputs). Or, without
+        `targets`, a data set of PyTorch with pairs (input, target), or a DataLoader: only its data set is used, because
+        the guarantee holds for independent samples, not for its batches. An item is read once, so a random
+        transformation in the data set is applied once.
     loss
         A function `loss(outputs, targets)` that returns one value for each row.
     epsilon, delta
@@ -228,10 +229,10 @@ def train(
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
-    """Return the update by `optimizer`, else the update in `more`, else gradient descent with learning rate `lr`.
+    """Return the update by `optimizer`, else `more["update"]`, else gradient descent with learning rate `lr`.
 
-    `module` has the parameters that `optimizer` changes. Raise `WrongInput` if both `optimizer` and an update are
-    given, or if nothing gives a learning rate.
+    `module` has the parameters that `optimizer` changes, and `more` has the further arguments of `train`. Raise
+    `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
     """
     if optimizer is not None:
         if "update" in more:
@@ -253,17 +254,23 @@ def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Call
 
 
 def _bound_to(entry: Entry, digest: str) -> str:
-    """Return the text that binds a checkpoint to one charge, `entry`, and to the rows that `digest` identifies."""
+    """Return "HASH DIGEST": the hash of the charge `entry`, and the `digest` of the rows.
+
+    A checkpoint stores this text, so that it is resumed only for the same charge and the same rows.
+    """
     return f"{entry.hash} {digest}"
 
 
 def _files(path: Path) -> dict[str, str]:
-    """Return the SHA-256 of the file at `path` by its name, as the closing entry of a run states it."""
+    """Return {file name: SHA-256} for the file at `path`, in the form in which a closing entry lists files."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def _finished_charge(ledger: Ledger, run: str, path: Path) -> Entry | None:
-    """Return the charge of `run` if its closing entry in `ledger` names the file at `path`; otherwise None."""
+    """Return the ledger entry that charged `run`, if `run` was closed with the present file at `path`; else None.
+
+    The closing entry of `run` in `ledger` must list exactly this file, with its present SHA-256.
+    """
     closing = ledger.closing(run)
     if closing is None or not path.exists() or closing.files != _files(path):
         return None
@@ -273,8 +280,9 @@ def _finished_charge(ledger: Ledger, run: str, path: Path) -> Entry | None:
 def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> None:
     """Raise `WrongInput`, before any charge, if the checkpoint `saved` belongs to other rows or another charge.
 
-    Resuming from such a checkpoint would repeat noise. `entry` is the earlier charge of this run, or None, and `digest`
-    identifies the rows. A missing file passes.
+    Resuming from such a checkpoint would repeat noise. The checkpoint file must store the text `_bound_to(entry,
+    digest)`. `entry` is the earlier charge of this run, and `digest` is the digest of the rows. If `entry` is None,
+    every existing checkpoint file raises. A missing file passes.
     """
     saved_run = saved.saved_run()
     if saved_run is not None and (entry is None or saved_run != _bound_to(entry, digest)):
@@ -285,9 +293,10 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 
 
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
-    """Return the keyed digest and the sketch of the rows, each with its target, by which rows are recognised again.
+    """Return the keyed hash (digest) of all rows, and a sketch by which most of the rows are recognised again.
 
-    Inputs and targets of different lengths raise `WrongInput`.
+    A row is an entry of `inputs` (an array, or a sequence of arrays) with its entry of `targets`. Inputs and targets of
+    different lengths raise `WrongInput`.
     """
     several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
     arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
@@ -310,8 +319,10 @@ def _array(values: Any) -> np.ndarray:
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
     """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
-    `digest` identifies the rows. If there is no such file, it is created with `epsilon` as its limit and with `delta`.
-    Raise `WrongInput` if the ledger is not for adding or removing one row, or if a ledger file has another delta.
+    The ledger of these rows is the one that was charged for rows with this digest before, or else a file in the user's
+    data folder. `digest()` returns the digest. A file that does not exist is created with `epsilon` as its limit and
+    with `delta`. Raise `WrongInput` if the ledger is not for adding or removing one row, or if a ledger file has
+    another delta.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())

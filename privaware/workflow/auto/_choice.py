@@ -119,7 +119,10 @@ def beside_columns(settings: Mapping[str, Any], *, images: bool = False) -> dict
 
 
 def _names(settings: Mapping[str, Any]) -> list[Any]:
-    """Return the names of the features in `settings`; learners check whether the features are well described."""
+    """Return the names of the features in `settings`; None for a feature without a name.
+
+    If `settings` has no list of features, return an empty list. Learners check whether the features are well described.
+    """
     described = settings.get("features")
     listed = described if isinstance(described, list) else []
     return [feature.get("name") for feature in listed if isinstance(feature, Mapping)]

@@ -51,7 +51,10 @@ def considered(learner: str, reason: str, *, taken: bool | None, rule: str = "")
 
 
 def unmet(fact: str, condition: Any, value: Any) -> str:
-    """Return the words that a fact called `fact`, whose value is `value`, does not satisfy `condition` of a rule."""
+    """Return why a rule with `condition` on the fact called `fact` does not apply if the fact has this `value`.
+
+    It is a clause such as "it needs rows x epsilon to be at least 40,000; here it is 600".
+    """
     if fact == "rows_per_cross" and not value:
         pairs = f"at most {MOST_CROSSES:,} pairs of levels"
         return f"it needs two columns or more, all of them declared categories, with {pairs}"
@@ -71,6 +74,11 @@ def _in_words(value: Any) -> str:
 
 def settled(rows: Iterable[Mapping[str, Any]], tensors: Mapping[str, np.ndarray], learner: str | None) -> list[Row]:
     """Return copies of the rows with the results of the paid comparisons, which the released model shows.
+
+    A row with the reason `CHECKED`, the constant prediction, is taken if the released model is a constant
+    (`is_constant`); then a learner that was taken is not taken any more. A row with the reason `SEARCHED` is taken if
+    it is the only such row or its learner is `learner`. If there are several such rows and `learner` is None, they stay
+    as they are.
 
     Parameters
     ----------

@@ -68,10 +68,10 @@ def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
 
 
 def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
-    """Return the sentences of the plan that say how often `candidate` was best (`wins`), and how far below on average.
+    """Return the sentences of the plan about `candidate` in the benchmark runs that are similar to `facts`.
 
-    They count the runs that are similar to `facts`, and say so if there are none. The average distance is the reason
-    for a candidate that was seldom the best.
+    They say in how many runs `candidate` was at most `CLOSE` below the best candidate (`wins`), and how far below the
+    best candidate it was on average. If no run is similar, the only sentence says so.
     """
     form, signal = facts["form"], facts["rows_epsilon"]
     sets = {"table": "tables", "text": "texts", "image": "image sets"}[form]
@@ -88,11 +88,11 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
 
 
 def _kind(form: str, classes: int, colours: int) -> tuple[bool, bool]:
-    """Return what two sets of one form must share to be compared.
+    """Return two booleans in which two sets of one form must agree to be compared.
 
     `classes` is the number of classes (0 for a regression), and `colours` is the number of colour channels. Tables must
-    share the task, and whether there are at least `MANY_CLASSES` classes. Images must share whether they are grey.
-    Texts are always compared.
+    agree in the task, and in whether there are at least `MANY_CLASSES` classes. Images must agree in whether they are
+    grey. Texts are always compared.
     """
     if form == "table":
         return classes > 0, classes >= MANY_CLASSES

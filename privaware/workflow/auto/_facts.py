@@ -121,7 +121,10 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
 
 
 def _levels(schema: Schema) -> int:
-    """Return the number of levels of all categories, or 0 if fewer than half of the columns are categories."""
+    """Return the number of levels of all categorical columns, or 0 if fewer than half of the columns are categorical.
+
+    A level is one declared category of a column. A column without declared categories counts `UNDECLARED_LEVELS`.
+    """
     categories = [column for column in schema.used if column.kind == "category"]
     if 2 * len(categories) < len(schema.used):
         return 0
@@ -129,10 +132,11 @@ def _levels(schema: Schema) -> int:
 
 
 def _crosses(schema: Schema) -> float:
-    """Return the number of pairs of levels of two columns.
+    """Return the number of pairs of levels of two different columns, all of them categorical.
 
-    It is infinite if there are fewer than two columns, if a column is no category with declared levels, or if there are
-    more than `MOST_CROSSES` pairs.
+    A level is a declared category of a column, or its one level for missing and unseen values. The number is infinite
+    if there are fewer than two columns, if a column is no category with declared levels, or if there are more than
+    `MOST_CROSSES` pairs.
     """
     known = len(schema.used) > 1 and all(column.kind == "category" and column.categories for column in schema.used)
     found = combinations_of(schema) if known else math.inf
@@ -187,7 +191,7 @@ FEATURES = 1_024
 ROWS_PER_LEVEL = 10
 """The least rows x epsilon for each level of a category at which a table with classes gets random Fourier features."""
 MOST_CROSSES = 4_096
-"""The largest number of pairs of levels of two columns of which each has an entry of its own in a row."""
+"""The largest number of pairs of levels (a level of one column, a level of another) for the feature `crosses`."""
 MANY_ROWS = 200_000
 """The largest number of rows for which a regression gets more and deeper trees."""
 ENOUGH_FOR_DEPTH = 40_000
@@ -211,26 +215,27 @@ RESIZED_SIDE = 32
 def fourier_features(facts: Facts) -> int:
     """Return the number of random Fourier features of a table: 0 for classes with few rows for the levels, else 1024.
 
-    Few means a rows x epsilon below `ROWS_PER_LEVEL` for each level. Then all of the budget goes to the additive model.
+    Few means `rows_epsilon < ROWS_PER_LEVEL * levels`, with the facts of these names. Then all of the budget goes to
+    the additive model.
     """
     few = facts["classes"] and facts["rows_epsilon"] < ROWS_PER_LEVEL * facts["levels"]
     return 0 if few else FEATURES
 
 
 def trees(facts: Facts) -> int | None:
-    """Return 800, a number of trees, for a regression with a large rows x epsilon and not too many rows.
+    """Return 800, a number of trees, for a regression with a large rows x epsilon and not too many rows, else None.
 
-    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. Otherwise return None: the
-    default of `boosted`.
+    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. None means the default of
+    `boosted`.
     """
     return 800 if _deep(facts) else None
 
 
 def depth(facts: Facts) -> int | None:
-    """Return 5, a depth of trees, for a regression with a large rows x epsilon and not too many rows.
+    """Return 5, a depth of trees, for a regression with a large rows x epsilon and not too many rows, else None.
 
-    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. Otherwise return None: the
-    default of `boosted`.
+    That is a rows x epsilon of at least `ENOUGH_FOR_DEPTH`, and at most `MANY_ROWS` rows. None means the default of
+    `boosted`.
     """
     return 5 if _deep(facts) else None
 
@@ -243,8 +248,8 @@ def _deep(facts: Facts) -> bool:
 def slots(facts: Facts) -> int:
     """Return the number of hash buckets of a text.
 
-    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`, or
-    `FEWEST_SLOTS` if there is none.
+    It is the largest power of 2 from `FEWEST_SLOTS` to `MOST_SLOTS` at which all texts take at most `TEXT_BYTES`, at 4
+    bytes for each bucket of each row. It is `FEWEST_SLOTS` if there is none.
     """
     number = MOST_SLOTS
     while number > FEWEST_SLOTS and 4 * number * facts["rows"] > TEXT_BYTES:
@@ -272,9 +277,9 @@ def scattering(facts: Facts) -> list[dict[str, Any]]:
 
 
 def size(facts: Facts) -> int | None:
-    """Return the side in pixels to which images are enlarged.
+    """Return the side in pixels to which images are enlarged, or None if they are not.
 
-    `choose` puts it into `facts`: the largest size of the rule within the time limit. Without it return None.
+    `choose` puts this size into `facts`: the largest image size of the rule with which its cost is within the limits.
     """
     return facts.get("size")
 

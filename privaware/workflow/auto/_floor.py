@@ -62,7 +62,8 @@ class Floor:
 def strength(event: Event, delta: float) -> float:
     """Return `1 / noise` of a single Gaussian release with the epsilon of `event` at `delta`.
 
-    For Gaussian releases of every row it is exact; for others it follows from their epsilon at this delta.
+    If `event` consists of Gaussian releases of every row, it is exactly `sqrt(sum(1 / noise_i**2))`. Otherwise it is
+    computed from the epsilon of `event` at this delta.
     """
     parts = list(leaves(event))
     if all(isinstance(leaf, Gaussian) for leaf, _ in parts):
@@ -74,8 +75,9 @@ def strength(event: Event, delta: float) -> float:
 def share_for(event: Event, fraction: float) -> float:
     """Return the noise multiplier of one Gaussian release divided by the noise multiplier of a learner.
 
-    With this ratio the release takes about `fraction` of the budget of both. `event` is the cost of the learner at
-    noise multiplier 1. Releases of the learner that are not Gaussian count like Gaussians with noise multiplier 1.
+    With this ratio the release takes about `fraction` of the budget of both: it is `sqrt((1 - fraction) / fraction /
+    s)`. `event` is the cost of the learner at noise multiplier 1, and `s` is the sum of `(rate / noise)**2` over its
+    Gaussian releases; any other release adds 1.
     """
     squares = 0.0
     for leaf, count in leaves(event):

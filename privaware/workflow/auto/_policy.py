@@ -291,7 +291,12 @@ def choose(
 
 
 def _mixed(choice: Choice, *, images: bool) -> Choice:
-    """Return the choice of a rule for texts or `images`, if it reads them, with the other columns of a table."""
+    """Return `choice`, which a rule for texts or images made for a table, so that the other columns are used, too.
+
+    If the features of `choice` read the texts (the images, if `images`), they are wrapped in the feature `mixed`, a
+    sentence about the other columns is added to the first reason, and "bins" is added to the releases. Otherwise
+    `choice` is returned unchanged.
+    """
     settings = beside_columns(choice.settings, images=images)
     if not reads_texts(settings):
         return choice

@@ -182,14 +182,14 @@ class ChargedRun:
             self.options.say(sentence)
 
     def within(self, epsilon: float) -> float:
-        """Return `epsilon`, less the fraction `CHECK_SHARE` if a check of persons was requested."""
+        """Return `epsilon`, or `epsilon * (1 - CHECK_SHARE)` if a check of persons was requested."""
         return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Write the cost of `plan` to the ledger, and return whether its mechanism must now be executed.
 
-        It need not in three cases: a dry run, which only shows the plan; a run that finished before; an interrupted run
-        that left a complete result in the folder, which is then closed and published. Any other interrupted run is
+        Return False in three cases: a dry run, which only shows the plan; a run that finished before; an interrupted
+        run that left a complete result in the folder, which is then closed and published. Any other interrupted run is
         resumed on its earlier charge. Except in a dry run, nothing is shown or charged before the input is known to be
         usable. `what` describes the charge; by default it names verb, data, learner and folder. A flaw of `plan` is
         added to it. Raise `WrongInput` if the epsilon of `plan` is not finite, and `BudgetExceeded` if the ledger has
@@ -236,8 +236,8 @@ class ChargedRun:
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
 
-        `mechanism` may replace it by an equal mechanism that reports its progress. Another mechanism, or a second call
-        after one charge, raises `RuntimeError`.
+        `mechanism`, if given, is run instead. It must be equal to the mechanism of the plan; it may report its
+        progress. Another mechanism, or a second call after one charge, raises `RuntimeError`.
         """
         if self._rows is None:
             raise RuntimeError("expected one execute after each charge, got another")
@@ -347,7 +347,10 @@ class ChargedRun:
         self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
-        """Return whether `folder` holds the result of this very command; if so, load it and charge nothing."""
+        """Return whether `folder` holds the unchanged result of this very command on the same rows.
+
+        If so, load the result, say that nothing is charged, and finish a publication that was interrupted.
+        """
         place = self._ledger_place() if folder.is_dir() else folder
         if not folder.is_dir() or is_new(place):
             return False
@@ -392,7 +395,7 @@ class ChargedRun:
 
     @property
     def _new_limit(self) -> float:
-        """The limit of a new ledger, if no limit is requested: the limit of the plan plus the check of persons."""
+        """The limit of a new ledger without `--limit`: the limit of the plan plus the cost of the check of persons."""
         return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
 
     def _expect_new_limit(self) -> None:
@@ -402,7 +405,7 @@ class ChargedRun:
     def _foretell(self) -> None:
         """In a dry run, set `refusal` and say so if the ledger or the output folder would refuse the run.
 
-        Without a listener it is a warning. Nothing is written.
+        Without a listener (`say`), a warning says so. Nothing is written.
         """
         try:
             self._expect_room()
@@ -414,7 +417,11 @@ class ChargedRun:
                 warn_caller(sentence)
 
     def _expect_room(self) -> None:
-        """Raise what the charge of this run would raise, or say the total after it; write nothing."""
+        """Raise what the charge of this run would raise, without writing anything.
+
+        Otherwise, if the ledger exists, say its total epsilon after this run, or that the run would charge nothing
+        because it is charged or finished already.
+        """
         check = NOTHING if self.check is None else self.check.event
         place = existing_place(self.source, self.options, self.plan.event)
         self._expect_free_folder(place)
@@ -480,9 +487,9 @@ class ChargedRun:
         self._state_total(resumed)
 
     def _state_total(self, resumed: bool) -> None:
-        """Record for the card what all charges up to this one cost together, if there are several.
+        """Record in `plan.data["ledger"]`, for the card, what all charges up to this one cost together.
 
-        Unless the run is `resumed`, say so.
+        Nothing is recorded if this is the only charge. Unless the run is `resumed`, also say the total.
         """
         charges = [entry for entry in self.ledger.entries()[: self.entry.number + 1] if entry.event is not None]
         if len(charges) == 1:

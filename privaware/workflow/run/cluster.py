@@ -38,10 +38,10 @@ Piece = Callable[[], Iterable[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A chain of functions, the first applied first.
+    """The parts of a piece after `functions`, the first of which is applied first.
 
-    They apply to each part of a piece as it is read or, with `key`, to the results that an earlier step computed from
-    the piece and holds under this number.
+    Without `key`, the functions apply to each part as it is read from the piece. With `key`, they apply to the results
+    that an earlier step computed from the piece and holds in memory under this number.
     """
 
     key: int | None = None
@@ -150,9 +150,8 @@ class Pool(Protocol):
     def ask(self, questions: Mapping[int, Question]) -> Iterator[tuple[int, list[Run] | PrivawareError | None]]:
         """Send each worker the question under its number; yield each worker's number with its answer, in any order.
 
-        The answer of a lost worker is None.
-
-        An answer is a list of sums over runs of pieces, or the error that says what is wrong with the rows.
+        An answer is a list of sums over runs of pieces, or the error that says what is wrong with the rows. The answer
+        of a lost worker is None.
         """
         ...
 
@@ -174,7 +173,7 @@ class Cluster:
 
     @property
     def parts(self) -> ClusterParts[Any]:
-        """The parts as the pieces read them."""
+        """The parts of all pieces of the table, as the pieces are read, without further functions."""
         return ClusterParts(self, View())
 
     def listed(self, view: View) -> list[Any]:
@@ -238,7 +237,10 @@ class Cluster:
         return questions
 
     def _reassign(self, lost: int) -> None:
-        """Assign the pieces of a lost worker to the remaining workers in turn."""
+        """Assign the pieces of the worker with the number `lost` to the remaining workers in turn.
+
+        Such a piece then follows all steps of the log again.
+        """
         workers = itertools.cycle(self._pool.alive())
         for at, holder in enumerate(self._holder):
             if holder == lost:
@@ -246,7 +248,10 @@ class Cluster:
 
 
 class _Listed(Sum[Any, list[Any], None]):
-    """The parts themselves, for mechanisms that need all rows on this machine at once; they are never released."""
+    """A sum that collects the parts themselves in a list, for mechanisms that need all rows on this machine at once.
+
+    The list is never released.
+    """
 
     def partial(self, part: Any) -> list[Any]:
         return [part]

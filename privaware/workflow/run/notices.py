@@ -79,8 +79,9 @@ def internal_scores(
 ) -> dict[str, float | None]:
     """Compute the scores of `model` on test rows, for the data owner only; they are never written or released.
 
-    `coded` says whether the rows are coded by a schema with bounds. If `metric` is "auc" and the rows have both
-    classes, the entry `auc` is added. Without rows, the only entry is a `test_score` of None.
+    `coded` says whether the rows are already coded by a schema with bounds; otherwise they are coded by the schema of
+    `model` first. If `metric` is "auc" and the rows have both classes, the entry `auc` is added. Without rows, the only
+    entry is a `test_score` of None.
     """
     if rows is None or not len(rows):
         return {"test_score": None}

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def led_by_rank_0(verb: Callable[P, T]) -> Callable[P, T]:
-    """Return the function `verb`, which rank 0 alone runs if `torchrun` started several processes; all get its result.
+    """Return a function that calls `verb` in rank 0 only, if `torchrun` started several processes; all get its result.
 
     The first argument of `verb` is the data. With several processes, each has to name the same file or built-in data
     set, and to give the same options (`COMPARED` are compared); else `WrongInput` is raised.
@@ -61,9 +61,9 @@ def trains_on_ranks(learner: str) -> bool:
 
 
 def expect_divisible(plan: Plan, device: str) -> None:
-    """Raise `Refused` if this process leads other ranks, but they could share no training and no features of `plan`.
+    """Raise `Refused` if this process leads other ranks, but ranks can share neither training nor features of `plan`.
 
-    Raise `WrongInput` if `device` is a GPU, but one of them has none.
+    Raise `WrongInput` if `device` is a GPU, but one of the ranks has none. Without other ranks nothing is checked.
     """
     ranks = current()
     if ranks is None or ranks.size == 1:

@@ -118,8 +118,9 @@ class RunOptions:
     device
         "cpu", "cuda", or one GPU such as "cuda:1".
     ray
-        The address of a Ray cluster. Its processes train a network together with this process if `learner` names one
-        that ranks can share (`trains_on_ranks`); otherwise its workers read the rows.
+        The address of a Ray cluster. If processes can share the training of the learner of the run
+        (`trains_on_ranks`), processes of the cluster train together with this process. Otherwise its workers read the
+        rows.
     """
 
     target: str | None = None

@@ -158,7 +158,10 @@ class PersonsCheck:
 
     @property
     def margin(self) -> float:
-        """A number of rows: with probability at least `1 - ERROR`, the noise of no count exceeds it on a given side."""
+        """A number of rows that the noise of a count seldom exceeds: `noise * log(len(columns) / (2 * ERROR))`.
+
+        With probability at least `1 - ERROR`, the noise of no count exceeds it on a given side.
+        """
         return self.noise * math.log(len(self.columns) / (2 * ERROR))
 
     def repeated(self, counts: dict[str, float]) -> list[str]:

@@ -60,7 +60,7 @@ __all__ = [
 SPAN_SHARE = 1.5
 """Noise multiplier of the bounds of a target divided by the learner's; bounds then take two fifths of the budget."""
 BOUNDS_FRACTION = 0.15
-"""Approximate fraction of the squared inverse noise multipliers for bounds before Gaussian releases."""
+"""Approximate fraction of the sum of `1 / noise**2` over all releases that bounds before Gaussian releases take."""
 BOUNDS_EPSILON = 0.2
 """Fraction of epsilon for bounds before other releases; together they cost a little less than the sum."""
 TEXT_COLUMNS = 2
@@ -213,7 +213,10 @@ class Plan:
         return f"Cost: epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}{of if names else ''}."
 
     def at(self, noise: float) -> Plan:
-        """Return the same plan with another noise multiplier, and with the events at this noise multiplier."""
+        """Return the same plan with noise multiplier `noise`, and with the events at this noise multiplier.
+
+        All parts are computed again from the mechanism; only the words of the last part are kept.
+        """
         what, _ = self.parts[-1]
         return replace(self, noise=noise, parts=_parts(what, self.mechanism, self.schema, noise))
 
@@ -290,7 +293,7 @@ def expect_one_epsilon(epsilon: float | None, model_epsilon: float | None) -> fl
 def expect_finite_price(plan: Plan) -> None:
     """Raise `WrongInput` if no finite epsilon is proven for `plan`.
 
-    This is so for the best of many runs that may each fail with small probability.
+    An example is the release of the best of many runs, each of which may fail with small probability.
     """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
@@ -300,7 +303,7 @@ def expect_finite_price(plan: Plan) -> None:
 
 
 def model_event(search: Search, schema: Schema, noise: float) -> Event:
-    """Return the cost of training one model of a search, for the unit of the schema."""
+    """Return the cost of training one model of `search` with noise multiplier `noise`, for the unit of `schema`."""
     return grouped(search.model_cost(schema, noise), rows_moved(search, schema))
 
 
@@ -394,10 +397,10 @@ def _bounds_before(
 
 
 def fraction_of_columns(schema: Schema) -> float:
-    """Return the number of columns that are not whole as a fraction of all columns.
+    """Return `others / (others + TEXT_COLUMNS * whole)`, from the numbers of two kinds of columns of a table.
 
-    A whole column, a text or an image, counts as `TEXT_COLUMNS` columns.
-    A release that concerns these columns alone takes this fraction of its usual part of the budget.
+    `whole` columns hold texts or images; `others` are all other columns, at least 1. A release that concerns the other
+    columns alone takes this fraction of its usual part of the budget.
     """
     whole = sum(column.is_whole for column in schema.declared)
     others = max(len(schema.declared) - whole, 1)
@@ -430,7 +433,11 @@ def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
 
 
 def _parts(what: str, mechanism: Mechanism[Any], schema: Schema, noise: float) -> tuple[tuple[str, Event], ...]:
-    """Return each release of a chain of mechanisms with its event, in order; `what` describes the last release."""
+    """Return the pair (words, event) of each release of `mechanism`, in order; `what` are the words of the last one.
+
+    `mechanism` is one mechanism or several in sequence (`Then`), and `noise` is the noise multiplier of the last one.
+    The events are for the unit of `schema`.
+    """
     size = rows_moved(mechanism, schema)
     parts: list[tuple[str, Event]] = []
     while isinstance(mechanism, Then):

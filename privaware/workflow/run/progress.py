@@ -39,11 +39,10 @@ def to_stderr(sentence: str) -> None:
 def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:
     """Return a listener to the steps of a training, which draws a bar or says sentences.
 
-    The first sentence about each kind of work comes `FIRST_SECONDS` seconds after its first step, because a first step
-    tells little about the others; the next ones come every `seconds` seconds. Without `say` they are written to
-    standard error. The listener takes (step, steps, seconds left, what). `what` names the work:
-    "training", "features" while features of the declared rows are computed, or a part of a training, such as
-    "teachers".
+    The listener takes (step, steps, seconds left, what). `what` names the work: "training", "features" while features
+    of the declared rows are computed, or a part of a training, such as "teachers". The first sentence about each kind
+    of work comes `FIRST_SECONDS` seconds after its first step, because a first step tells little about the others; the
+    next sentences come every `seconds` seconds. Without `say` the sentences are written to standard error.
     """
     last, work = 0.0, ""
     speak = say or to_stderr

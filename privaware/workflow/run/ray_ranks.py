@@ -18,8 +18,8 @@ def ranks_on_ray(address: str, device: str) -> Iterator[None]:
     """Start one process for each free GPU of the cluster (each free CPU if `device` is a CPU); lead them as rank 0.
 
     `address` is the address of the Ray cluster. With this process there are at most `SHARES` ranks, so that the result
-    does not depend on their number. They end with the block. Raise `WrongInput` if no GPU or processor is free, and
-    `RanksEnded` if the processes do not start.
+    does not depend on their number. The started processes end with the block. Raise `WrongInput` if no GPU or processor
+    is free, and `RanksEnded` if the processes do not start.
     """
     ray, kind = connected(address), "GPU" if device.startswith("cuda") else "CPU"
     others = min(int(ray.available_resources().get(kind, 0)), SHARES - 1)
@@ -44,7 +44,7 @@ def ranks_on_ray(address: str, device: str) -> Iterator[None]:
 
 
 def _follow(ranks: Ranks) -> None:
-    """Follow rank 0 in a task of Ray."""
+    """Take part in a training as one of `ranks`, in a task of Ray: do what rank 0 says until it ends."""
     ranks.open()
     ranks.follow()
     ranks.close()

@@ -61,10 +61,11 @@ def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: in
 
 
 def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
-    """Return the number of the next run of the command with this `key`; `digest()` returns the digest of its rows.
+    """Return the number, from 0 on, of the next run of the command with this `key`; its name is "KEY-NUMBER".
 
-    It is the number of a run that was charged for these rows and is not closed, or else a new number. A run that was
-    charged for other rows, because a file has changed since, is not resumed.
+    It is the number of a run that was charged for these rows and is not closed, or else the first number that is not in
+    `ledger`. `digest()` returns the digest of the rows. A run that was charged for other rows, because a file has
+    changed since, is not resumed.
     """
     entries = ledger.entries()
     charged = {entry.run: entry for entry in entries if entry.kind == "spend"}
@@ -96,7 +97,7 @@ def unclaim_folder(folder: Path) -> None:
 
 
 def expect_unclaimed(folder: Path, is_own: Callable[[Ledger, Entry], bool]) -> None:
-    """Raise `WrongInput` if `folder` belongs to an unfinished charged run, unless `is_own(ledger, charge)`.
+    """Raise `WrongInput` if `folder` belongs to a charged, unfinished run for which `is_own(ledger, charge)` is false.
 
     Otherwise another result would take the folder, and the charged run could not be resumed. Without its ledger a run
     cannot be resumed, so its folder is free.

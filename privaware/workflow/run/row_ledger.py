@@ -50,7 +50,7 @@ _COLLECTED: ContextVar[list[SameRows] | None] = ContextVar("collected", default=
 
 @contextmanager
 def collect_row_ledgers() -> Iterator[list[SameRows]]:
-    """Yield a list that gets the ledgers of the rows of each run in this context.
+    """Yield a list that gets a `SameRows`, the ledgers of the rows, for each run within this context.
 
     These runs do not warn with the total epsilon of their rows: the caller of this function states it.
     """
@@ -156,8 +156,8 @@ def register_rows(
     `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
     and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
     warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
-    charged. They go to `say`; without it they are Python warnings. Within `collect_row_ledgers` the epsilon of all
-    ledgers is not named: its list gets the ledgers.
+    charged. The warnings go to `say`; without `say` they are Python warnings. Within `collect_row_ledgers` the epsilon
+    of all ledgers is not named: its list gets the ledgers.
     """
     if not ledger.lasting and not knows_rows():
         return None
@@ -247,9 +247,9 @@ def _beside(source: Source) -> Path | None:
 
 
 def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
-    """Return the path of the ledger that was charged for the rows of `source`, or of a new one next to the data.
+    """Return the path of the ledger that was charged for the rows of `source`, or else of a new one next to the data.
 
-    For rows from memory, the new one is in the user's data folder. `event` is the cost of the run, for messages. Raise
+    For rows from memory, a new ledger is in the user's data folder. `event` is the cost of the run, for messages. Raise
     `WrongInput` in the cases of `ledger_place`.
     """
     digest, sketch = source.digest(), source.sketch()

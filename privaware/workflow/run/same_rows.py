@@ -65,7 +65,10 @@ class SameRows:
 
     @classmethod
     def of_ledger(cls, ledger: Ledger) -> SameRows:
-        """Return the ledgers of all tables that `ledger` was charged for. Without a registry there are none."""
+        """Return the ledgers of all tables that `ledger` was charged for.
+
+        If this user's data folder has no registry of rows, there are no other ledgers.
+        """
         known: list[tuple[str, KnownLedger]] = []
         if knows_rows():
             sketches = dict(known_sketches())
@@ -134,7 +137,10 @@ class SameRows:
         return f"{start} charged to {which}"
 
     def json(self) -> dict[str, Any]:
-        """Return the other ledgers, and the epsilon of all ledgers together, as plain values."""
+        """Return plain values: `other_ledgers`, a list of dictionaries, and `epsilon_together`.
+
+        `epsilon_together` is the epsilon of this ledger and the counted ledgers together (see `epsilon`).
+        """
         others = [
             {
                 "path": str(other.charges.path),

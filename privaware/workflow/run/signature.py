@@ -93,7 +93,7 @@ class Signature:
 
     @property
     def message(self) -> bytes:
-        """The bytes that are signed."""
+        """The bytes that are signed: a line with the format, then the facts as JSON with sorted keys."""
         facts: dict[str, Any] = {"closing": self.closing, "files": self.files}
         if self.release is None:
             return b"privaware release\n" + _spelt(facts)

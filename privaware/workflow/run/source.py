@@ -96,10 +96,11 @@ class Source:
     read_words: Callable[[tuple[str, ...]], Rows] | None = None
 
     def facts(self, declared: bool) -> dict[str, Any]:
-        """Return the public facts about the data set that a model card states; `declared` if a schema was given.
+        """Return the public facts about the data set that a model card states: `name`, `origin` and `columns` (names).
 
-        `origin` says where the schema comes from: "built-in", "declared", "drafted" (read from the rows without noise
-        and not reviewed), "estimated" (with part of the budget), or "given" if there is nothing to estimate.
+        `origin` says where the schema comes from: "built-in", "declared" (by the user), "drafted" (read from the rows
+        without noise and not reviewed), "estimated" (with part of the budget), or "given" if there is nothing to
+        estimate. `declared` says whether the user gave a schema.
         """
         origin = "declared" if declared else "given" if self.schema.bounded else "estimated"
         if not self.schema.reviewed:
@@ -171,7 +172,10 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
 
 
 def _image_column(options: RunOptions) -> str | None:
-    """Return the column that the written schema or `--kinds` declares as images, or None if neither does."""
+    """Return the column that the written schema or `--kinds` declares as images, or None if neither does.
+
+    Raise `WrongInput` if `--kinds` declares several such columns.
+    """
     if options.schema is not None:
         return (options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)).image
     kinds = read_kinds(options.kinds) if options.kinds is not None else {}
@@ -268,7 +272,7 @@ def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
 
 
 def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> None:
-    """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target or no column of the table.
+    """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target, or a name that is no column.
 
     The columns are those of `_named`. `raw` reads the rows; it is called only if one of the options names a column.
     """

@@ -149,8 +149,8 @@ def recipe_plan(
 def _beside_constant(plan: Plan, schema: Schema, recipe: Recipe, reason: str) -> Plan:
     """Return `plan` with a row about the constant prediction that was considered beside its learner.
 
-    `schema` and `recipe.metric` decide which constant it is. The row says `reason`. It is undecided if `reason` is
-    `CHECKED`, and otherwise says that no constant was taken.
+    `schema` and `recipe.metric` decide which constant it is. The row says `reason`. Its `taken` is None, undecided, if
+    `reason` is `CHECKED`, and otherwise False.
     """
     taken = None if reason == CHECKED else False
     row = considered(constant_choice(schema, "", recipe.metric).learner, reason, taken=taken)
