@@ -40,11 +40,12 @@ Gradients = dict[str, list[PerExampleGradient]]
 
 @dataclass(frozen=True)
 class Batch:
-    """The examples of one forward pass, in model-major order.
+    """The examples of one forward pass, in model-major order: all examples of model 0, then all of model 1, and so on.
 
     `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
-    augmented copies of each example, one after another. `valid` is 1 for an example and 0 for padding; None means no
-    padding. `draws` gives dropout its masks; each augmented copy has its own masks. It may be None without dropout.
+    augmented copies of each example, one after another. `valid` (examples,) is 1 for an example and 0 for padding; None
+    means no padding. `draws` gives the random numbers of dropout; each augmented copy has its own. It may be None
+    without dropout.
     """
 
     inputs: tuple[Tensor, ...]
@@ -67,13 +68,14 @@ def accumulate(
 ) -> Tensor:
     """Add the clipped per-example gradients of `batch` to `total`, and return their squared norms before clipping.
 
-    `loss(outputs, targets)` returns one value for each augmented copy. Padding adds nothing to `total`. The squared
-    norms have shape (examples, 1), or (examples, layers) for a `per_layer` clip. `total` has shape (models, trainable).
-    If `total` has more rows than models, each row takes the sum over one of several groups of equal size into which a
-    model's examples are cut. `norm` is one clipping norm, or (examples, 1) norms, one for each example. A `quantile`
-    clip adds its centred count to the last column of `total`. With `capturing` no tensor value is read on the host, as
-    a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is returned.
-    `bf16` is passed to `example_gradients`.
+    `loss(outputs, targets)` returns one value for each augmented copy. Padding adds nothing, and an example whose
+    gradient is not finite adds a zero gradient. The squared norms have shape (examples, 1), or (examples, layers) for a
+    `per_layer` clip. `total` has shape (models, trainable). If `total` has more rows than models, each row takes the
+    sum over one of several groups of equal size into which a model's examples are cut. `norm` is one clipping norm, or
+    (examples, 1) norms, one for each example. For a `quantile` clip `total` has one more column: each example adds 1/2
+    to it if its norm is at most the clipping norm, and -1/2 otherwise. With `capturing` no tensor value is read on the
+    host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
+    returned. `bf16` is passed to `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():
@@ -85,9 +87,9 @@ def accumulate(
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
     """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16.
 
-    The gradient of an example is the mean over its augmented copies, for each of which `loss` returns one value. The
-    entries of a list are disjoint slices of one parameter; a parameter that is not used in slices has one entry. A
-    parameter that the loss does not depend on is left out.
+    The gradient of an example is the mean over its augmented copies, for each of which `loss` returns one value. A
+    parameter has a list of representations (`PerExampleGradient`): one entry, or one entry for each slice if the module
+    uses the parameter in disjoint slices. A parameter that the loss does not depend on is left out.
     """
     with torch.autocast(stack.device.type, torch.bfloat16) if bf16 else contextlib.nullcontext():
         outputs, tape = stack.forward(batch.inputs, batch.examples, batch.draws)
@@ -110,10 +112,11 @@ def add_clipped(
     capturing: bool,
     slots: Sequence[Slot] | None = None,
 ) -> Tensor:
-    """Clip `gradients`, add them to the columns of `total` that `slots` name, and return their squared norms.
+    """Clip the per-example `gradients`, add them to `total`, and return their squared norms before clipping.
 
-    Squared norms are measured before clipping. Without `slots` the slots of `stack` are used. Examples whose gradient
-    is not finite are set to zero in `gradients`. The other arguments are as in `accumulate`.
+    `slots` give the columns of `total` for each parameter; None means the slots of `stack`. The gradients of examples
+    that are not finite are set to zero, in place. The shape of the result and the other arguments are as in
+    `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
     factors = clip.factors(squares, norm)
@@ -130,7 +133,7 @@ def add_clipped(
 
 
 def zero_others(gradients: Gradients, keep: Tensor) -> None:
-    """Set the gradients of all examples outside the mask `keep` to zero, in place."""
+    """Set the per-example gradients to zero, in place, for all examples outside the mask `keep` (examples,)."""
     for parts in gradients.values():
         for part in parts:
             part.zero_others(keep)
@@ -160,10 +163,11 @@ def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer
 
 
 def add_sums(stack: Stack, slots: Sequence[Slot], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
-    """Add `gradients`, weighted by `factors` and summed over examples, to the columns of `total` that `slots` name.
+    """Add per-example `gradients`, weighted by `factors` and summed over examples, to `total`, in place.
 
-    `factors` are (examples, 1), or (examples, layers). `total` has a row for each model, or for each of several equal
-    groups of its examples.
+    `slots` give the columns of `total` for each parameter; parameters without a slot are left out. `factors` are
+    (examples, 1), or (examples, layers) with a factor for each layer. `total` has a row for each model, or for each of
+    several equal groups of a model's examples.
     """
     single = factors.shape[1] == 1
     first = factors.view(-1) if single else factors[:, 0]

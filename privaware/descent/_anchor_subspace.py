@@ -119,7 +119,11 @@ class anchored:
 
 @dataclass(frozen=True)
 class _Block:
-    """A block: consecutive `slots` of parameters, whose subspace has the coordinates `start` to `stop - 1`."""
+    """A block of consecutive parameters, which has a subspace of its own.
+
+    `slots` are the places of its parameters in the flat parameter vector. The coordinates in its subspace are the
+    entries `start` to `stop - 1` of the vector of all coordinates.
+    """
 
     slots: tuple[Slot, ...]
     start: int
@@ -184,9 +188,10 @@ class AnchorSubspace:
                 basis.copy_(_orthonormal(product))
 
     def _public_gradients(self, loss: Any, step: int) -> Iterator[dict[str, Tensor]]:
-        """Yield, for one slice of the public examples at a time, gradients (models, examples, size) by parameter.
+        """Yield per-example gradients of `loss` on the public examples, for one slice of the examples at a time.
 
-        They are gradients of `loss`, in float64. Dropout masks depend on `step`.
+        A slice is a dictionary from parameter names to float64 tensors (models, examples, entries of the parameter).
+        Every model gets the same examples. Dropout masks depend on `step`.
         """
         numbers = torch.arange(len(self.labels), device=self.stack.device)
         models, width = self.stack.theta.shape
@@ -221,12 +226,13 @@ class AnchorSubspace:
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
     ) -> Tensor:
-        """Add each example's clipped coordinates to `total`, and the sums that residuals are computed from.
+        """Add each example's clipped coordinates to `total`, and the sums from which residuals are computed.
 
-        With residuals the columns are: weighted gradients, weighted coordinates, clipped coordinates. Without residuals
-        there are only clipped coordinates. Padding and examples that are not finite add nothing. Return (examples, 2):
-        squared norms of the gradients, and of their coordinates before clipping. The arguments are as in `accumulate`
-        of `_accumulate.py`.
+        The last columns of `total` take the clipped coordinates. With residuals, two more sums come before them:
+        gradients, and unclipped coordinates, both times the weight `w / residual`, where w is the clipping factor of
+        the example's residual. Padding and examples that are not finite add nothing. Return (examples, 2): squared
+        norms of the gradients, and of their coordinates before clipping. The arguments are as in `accumulate` of
+        `_accumulate.py`.
         """
         squares = squared_norms(self.stack, gradients, batch.examples, by_layer=False)
         coordinates = self._coordinates(gradients, batch.examples)
@@ -248,7 +254,10 @@ class AnchorSubspace:
         return torch.cat([squares, embedded.to(squares.dtype)], 1)
 
     def _coordinates(self, gradients: Gradients, examples: int) -> Tensor:
-        """Return the coordinates (examples, directions) in float64, from slices of the per-example gradients."""
+        """Return the coordinates of per-example gradients (products with the basis) as float64, (examples, directions).
+
+        Gradients are materialised for some examples at a time.
+        """
         models = self.stack.models
         out = torch.zeros(models, examples // models, self.directions, dtype=torch.float64, device=self.stack.device)
         for block, basis in self.bases:
@@ -261,9 +270,10 @@ class AnchorSubspace:
         return out.flatten(0, 1)
 
     def _add_coordinates(self, factors: Tensor, coordinates: Tensor, out: Tensor) -> None:
-        """Add, for each group of examples, the sum of `factors * coordinates` to the group's row of `out`.
+        """Add the sum of `factors * coordinates` over each group of examples to the group's row of `out`, in place.
 
-        `factors` are (examples, 1), and `coordinates` (examples, directions). `out` is (groups, directions).
+        `factors` are (examples, 1), `coordinates` (examples, directions), and `out` (groups, directions). A group is a
+        run of `examples / groups` consecutive examples.
         """
         groups = len(out)
         weighted = torch.bmm(factors.view(groups, 1, -1), coordinates.view(groups, -1, self.directions))
@@ -272,7 +282,8 @@ class AnchorSubspace:
     def released(self, exact: Tensor) -> Tensor:
         """Return the float64 sums that get noise: clipped residuals divided by `residual`, then clipped coordinates.
 
-        `exact` has the columns that `accumulate` fills. If `residual` is None there are only coordinates.
+        The result is (models, columns). `exact` has the columns that `accumulate` fills. If `settings.residual` is None
+        there are only coordinates.
         """
         if self.settings.residual is None:
             return exact
@@ -280,9 +291,10 @@ class AnchorSubspace:
         return torch.cat([gradients - self._expanded(weighted), clipped], 1)
 
     def gradient(self, noisy: Tensor) -> Tensor:
-        """Return the gradient sum: the noisy coordinates times the basis, plus `residual` times the noisy residuals.
+        """Return the gradient sum (models, trainable parameters) that is rebuilt from the noisy sums.
 
-        If `residual` is None there is only the first term.
+        It is the basis times the noisy coordinates, plus `residual` times the noisy sum of residuals. If
+        `settings.residual` is None there is only the first term.
         """
         along = self._expanded(noisy[:, -self.directions :])
         if self.settings.residual is None:
@@ -290,7 +302,7 @@ class AnchorSubspace:
         return along + self.settings.residual * noisy[:, : -self.directions]
 
     def _expanded(self, coordinates: Tensor) -> Tensor:
-        """Return the basis times `coordinates`, as (models, trainable)."""
+        """Return the basis times `coordinates` (models, directions), as a float64 tensor (models, trainable)."""
         columns = coordinates.double()[:, :, None]
         return torch.cat(
             [torch.bmm(basis, columns[:, block.start : block.stop])[:, :, 0] for block, basis in self.bases], 1
@@ -298,10 +310,11 @@ class AnchorSubspace:
 
 
 def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
-    """Return upper bounds on the norms of per-example gradients outside the subspace.
+    """Return upper bounds on the norms of residuals, the parts of per-example gradients outside the subspace.
 
-    `squares` are the squared norms of the gradients, and `embedded` those of their coordinates in the subspace. The
-    bounds allow for rounding (`SQUARE_SLACK`, `LENGTH_SLACK`), and are at least `sqrt(squares) / CANCELLING`.
+    `squares` are the squared norms of the gradients, and `embedded` the squared norms of their coordinates in the
+    subspace. A bound is `sqrt(squares - embedded)`, raised to allow for rounding (`SQUARE_SLACK`, `LENGTH_SLACK`), and
+    at least `sqrt(squares) / CANCELLING`.
     """
     sizes = squares.sqrt()
     lengths = (squares * (1 + SQUARE_SLACK) - embedded).clamp_min(0).sqrt() + LENGTH_SLACK * sizes

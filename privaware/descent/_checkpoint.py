@@ -148,9 +148,11 @@ class Checkpoint:
             return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
     def load(self, state: TrainingState) -> None:
-        """Restore `state` and torch's random generators from the file; change nothing if there is no file.
+        """Restore `state` and torch's random generators, in place, from the file; change nothing if there is no file.
 
-        Raise `WrongInput` if the file is of other settings, other examples or another run.
+        A file of `keep_released` has only the released parameters and the step, so random generators are not restored
+        from it. Raise `WrongInput` if the file is of other settings or another run, or, before `keep_released`, of
+        other examples.
         """
         if not Path(self.path).exists():
             return

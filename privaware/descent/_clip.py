@@ -30,8 +30,8 @@ class Clip(Protocol):
 
     `norm` is the clipping norm. `sensitivity(relation)` bounds the change of the gradient sum between neighbouring
     data; `relation` is "add_remove" or "replace_one". `factors(squares, norm)` returns the clipping factors for squared
-    gradient norms (examples, layers): (examples, 1), or (examples, layers) for a `per_layer` clip. Its `norm` is used
-    instead of the field: one number, or (examples, 1) numbers.
+    gradient norms (examples, layers): (examples, 1), or (examples, layers) for a `per_layer` clip. `factors` clips to
+    its argument `norm`, one number or (examples, 1) numbers, instead of the field.
     """
 
     @property
@@ -57,7 +57,7 @@ def _at_most(squares: Tensor, norm: Any) -> Tensor:
 
 
 def _over_layers(squares: Tensor) -> Tensor:
-    """Return squared norms over all layers, as (examples, 1)."""
+    """Return the squared norm of each example over all layers, (examples, 1), from squared norms (examples, layers)."""
     return squares if squares.shape[1] == 1 else squares.sum(1, keepdim=True)
 
 
@@ -126,8 +126,9 @@ class per_layer(_ByNorm):
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """Return factors `min(1, layer's norm / layer's |g|)`, rounded down, from squared norms (examples, layers).
 
-        `norm` is the clipping norm of the whole gradient. All factors of an example whose gradient is not finite in
-        some layer are 0. Raise `WrongInput` if the number of `shares` is not the number of layers.
+        The factors are (examples, layers). `norm` is the clipping norm of the whole gradient; the layers' norms follow
+        from `shares`. All factors of an example whose gradient is not finite in some layer are 0. Raise `WrongInput` if
+        the number of `shares` is not the number of layers.
         """
         factors = _at_most(squares, norm * self._layer_norms(squares))
         return torch.where(torch.isfinite(squares).all(1, keepdim=True), factors, 0)

@@ -105,7 +105,10 @@ def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
 
 @dataclass(frozen=True)
 class _Setup:
-    """A probed stack, and in `fingerprint` the facts of module, loss, torch's settings and examples that it is for."""
+    """A stack that was probed successfully, and in `fingerprint` all facts on which the probe depends.
+
+    These are facts of the module, the loss, torch's settings, and the shapes and types of an example.
+    """
 
     stack: Stack
     fingerprint: Any
@@ -156,7 +159,11 @@ def _same_frozen_values(copied: nn.Module, module: nn.Module) -> bool:
 
 
 class _Setups:
-    """A cache of the setups of the last `SIZE` modules. A call takes its setup out, so no two calls share a setup."""
+    """A cache of the setups of the last `SIZE` modules.
+
+    `take(module)` removes the setup of a module and returns it, or None if there is none, so no two threads use the
+    same setup. `put` stores it again; a setup of None is not stored.
+    """
 
     SIZE = 8
 

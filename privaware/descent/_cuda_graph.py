@@ -32,7 +32,7 @@ WARM_UP = 3
 """Number of steps that run before a graph is captured."""
 
 OVERFLOW_SAFETY = 1e-9
-"""The probability that any sample exceeds its slots is kept below `overflow * OVERFLOW_SAFETY`.
+"""The probability that any sample exceeds its slots (places of examples) is kept below `overflow * OVERFLOW_SAFETY`.
 
 `overflow` is charged to delta, for this reason: let one row be added to or removed from the data. Whether the other
 sampled rows fill all slots does not depend on this row. If they do not fill all slots, no row is lost with or without
@@ -40,7 +40,7 @@ this row. So delta grows by the probability that the other rows fill all slots, 
 """
 
 CAPACITY_MULTIPLE = 16
-"""The number of slots of a sample drawn on the device is rounded up to a multiple of this."""
+"""The number of places for the examples of a sample drawn on the device is rounded up to a multiple of this."""
 
 MAX_EXTRA_ROWS = 64
 """With `overflow > 0` data may have at most `rows + rows // 256 + MAX_EXTRA_ROWS` rows for `rows` declared rows."""
@@ -83,11 +83,12 @@ class CapturedStep:
         )
 
     def _capacity(self) -> int:
-        """Return the number of slots that hold every model's sample, except with a probability far below `overflow`.
+        """Return the number of slots of each model, one for each example that a Poisson sample may have.
 
-        The number of slots depends on the declared number of rows. If it depended on the true number, one row more
-        could change the shape of all batches, and so the rounding of every group of examples. Raise `Refused` if there
-        are more examples than `MAX_EXTRA_ROWS` allows.
+        The probability that any sample of the run has more examples is far below `recipe.overflow`. The number of slots
+        depends on the declared number of rows. If it depended on the true number, one row more could change the shape
+        of all batches, and so the rounding of every group of examples. Raise `Refused` if there are more examples than
+        `MAX_EXTRA_ROWS` allows.
         """
         training, recipe = self.training, self.training.recipe
         most = training.rows + training.rows // 256 + MAX_EXTRA_ROWS
@@ -100,7 +101,7 @@ class CapturedStep:
         return capacity(most, recipe.sampler.rate, chance)
 
     def settings(self) -> StepSettings:
-        """Return the public numbers of the step that `self.step`, a counter on the device, names."""
+        """Return the public numbers, as tensors, of step number `self.step`, which is a counter on the device."""
         row = self.table.index_select(0, self.step)[0]
         noise, gradient_noise, lr = row[:-2].view(3, -1, 1)
         return StepSettings(noise, gradient_noise, lr, row[-2], row[-1], self.step)
@@ -121,7 +122,10 @@ class CapturedStep:
         self.step += 1
 
     def _shuffle_slots(self) -> None:
-        """Put the examples of each model, which all fit one microbatch, into random order; padding stays last."""
+        """Put the examples of each model, which all fit one microbatch, into random order on the device, in place.
+
+        Padding stays after the examples.
+        """
         slots = self.shape.slots
         keys = self.training.rng.uniforms(tuple(slots.index.shape), slots.index.device)
         index, valid = _in_order(torch.where(slots.valid != 0, keys, 2.0), slots.index, slots.valid)
@@ -129,7 +133,11 @@ class CapturedStep:
         slots.valid.copy_(valid)
 
     def _drawn(self) -> list[Microbatch]:
-        """Draw a sample of each model on the device, and put each sampled example into a random slot."""
+        """Draw a Poisson sample for each model on the device, and return the microbatches that hold the samples.
+
+        Each sampled example is in a random slot (place of one example in a microbatch); the other slots are padding. A
+        sample with more examples than slots loses the excess.
+        """
         training = self.training
         shape = (training.models, self.pieces * training.layout.width)
         draws, keys = training.rng.uniforms((2, *shape), training.stack.device)
@@ -143,7 +151,10 @@ class CapturedStep:
         return [Microbatch(part.flatten(), mask.flatten()) for part, mask in parts]
 
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
-        """Run `bodies` a few times on a side stream, capture each as a graph, and restore the state before."""
+        """Run the functions `bodies` a few times on a side stream, capture each as a CUDA graph, and restore the state.
+
+        The state is what it was before the call: step, tensors of the training, and counters of random numbers.
+        """
         training, device = self.training, self.training.stack.device
         changed = [self.step, *training.state.tensors().values(), *training.rng.counters(device)]
         saved = [tensor.clone() for tensor in changed]
@@ -193,9 +204,9 @@ class CapturedStep:
         self.graphs[1].replay()
 
     def _samples(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return indices of the sampled examples and their validity, both (models, size of the largest sample).
+        """Return the positions of sampled examples and a mask that is nonzero for them, both (models, largest sample).
 
-        The valid indices of a model come first in its row.
+        The sampled examples of a model come first in its row, followed by padding.
         """
         training = self.training
         sampler = training.recipe.sampler
@@ -260,7 +271,7 @@ class _Pinned:
 
 
 def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `index` and `valid`, each row sorted by the row of `keys`."""
+    """Return `index` and `valid`, each row sorted by ascending `keys` of the same row; all are (rows, width)."""
     if index.shape[1] <= elementwise.WIDEST and elementwise.ready(keys.device):
         return elementwise.in_order(keys, index, valid)
     order = keys.argsort(1)

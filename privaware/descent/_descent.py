@@ -135,6 +135,8 @@ class Descent(DescentRecipe):
     def check(self, module: nn.Module, inputs: Any, targets: Any, *, device: str = "cpu") -> None:
         """Raise `Refused` if `module` cannot be trained privately. Only shapes and types of the examples are used.
 
+        Raise `WrongInput` unless there is one target for each example.
+
         Parameters
         ----------
         module : nn.Module
@@ -193,7 +195,7 @@ class Descent(DescentRecipe):
     def train_together(
         self, job: TrainingJob, rng: Rng, ranks: Ranks | None, callbacks: Callbacks | None = None
     ) -> list[nn.Module]:
-        """Return trained copies of the models of `job`, which fit one stack; every one of `ranks` calls this method.
+        """Return trained copies of the models of `job`, which form one stack; each of `ranks` calls this method.
 
         Parameters
         ----------

@@ -46,7 +46,7 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
     table : mapping
         `name` and the settings of the loss. An unknown name or setting raises `WrongInput`.
     epochs : float
-        Length of the training in epochs, for a loss that changes during training.
+        Length of the training in epochs. Only `losing_less` uses it, unless `table` has its own `epochs`.
 
     Returns
     -------
@@ -64,8 +64,8 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the schedule; `every` (default: 1) and `over` are in epochs. An unknown name or
-        setting raises `WrongInput`.
+        `name` and the settings of the schedule. `every` (default: 1) and `over` are in epochs, and are converted to
+        `max(1, round(value * epoch))` steps. An unknown name or setting raises `WrongInput`.
     epoch : int
         Number of steps in an epoch.
 

@@ -1,5 +1,7 @@
 """Add sums over groups of examples without rounding error, by rounding each sum to a public lattice first.
 
+The lattice of a model is the set of multiples of its lattice step, a power of two.
+
 1. Near 1.5 * 2^52 lattice steps, neighbouring float64 numbers are one lattice step apart. So adding this offset to a
    number and subtracting it again rounds the number to the lattice, if the number is below 2^51 steps.
 2. Sums of lattice numbers in float64 are exact, in any order, while they stay below 2^51 steps.
@@ -30,7 +32,7 @@ from privaware.kernels import elementwise, group_sums
 __all__ = ["ExactSum", "expect_exact_total", "lattice_step"]
 
 LATTICE_OFFSET = 1.5 * 2.0**52
-"""Offset, in lattice steps, that rounds a float64 number to the lattice when it is added and subtracted."""
+"""Offset, in lattice steps, that rounds a float64 number to a multiple of the step when it is added and subtracted."""
 
 
 LARGEST_TOTAL = 2.0**51
@@ -41,11 +43,12 @@ NUMBERS_AT_ONCE = 2**17
 
 
 class ExactSum:
-    """Exact sums (models, parameters) of group sums.
+    """Sums over groups of examples (models, parameters), in float64 and without rounding errors of the addition.
 
-    `norms` are the models' clipping norms, which set the lattice steps; a `quantile` clip changes them. With `counts`
-    there is one more column, to which each example adds a multiple of 1/2. Without noise (`noisy=False`) sums are not
-    rounded to the lattice.
+    Each group sum is first rounded to a multiple of its model's lattice step, a power of two (`lattice_step`). `norms`
+    are the models' clipping norms, which set the lattice steps; a `quantile` clip changes them. With `counts` there is
+    one more column, to which each example adds a multiple of 1/2. Without noise (`noisy=False`) group sums are not
+    rounded to lattice steps.
     """
 
     def __init__(self, norms: Tensor, parameters: int, *, counts: bool = False, noisy: bool = True) -> None:
@@ -60,7 +63,10 @@ class ExactSum:
             self.offset.copy_(LATTICE_OFFSET * lattice_step(self.norms, self.parameters)[:, None])
 
     def start(self) -> None:
-        """Begin a new sum. On a CPU the first group sums overwrite the previous sum; on a GPU it is zeroed here."""
+        """Begin a new sum: on a GPU set the total to zero; on a CPU the next `add` or `value` discards the old total.
+
+        With `counts`, compute the lattice steps again, because a `quantile` clip changes the clipping norms.
+        """
         if self.counts:  # only a quantile clip changes norms
             self._set_offset()
         self.written = self.total.device.type != "cpu"
@@ -68,9 +74,10 @@ class ExactSum:
             self.total.zero_()
 
     def add(self, sums: Tensor) -> None:
-        """Add group sums (models, groups, parameters), with a count as one more column if `counts`.
+        """Add group sums (models, groups, parameters) to the total, each rounded to a multiple of the lattice step.
 
-        A count is a multiple of 1/2, so it needs no lattice.
+        If `counts`, `sums` has a count as one more column. A count is a multiple of 1/2, so it needs no rounding.
+        Without noise nothing is rounded.
         """
         if sums.is_contiguous() and elementwise.fits(sums):
             group_sums.add_on_lattice(sums, self.total, self.offset, self.parameters if self.noisy else 0)
@@ -97,10 +104,12 @@ class ExactSum:
 
 
 def _add_by_block(sums: np.ndarray, total: np.ndarray, offset: np.ndarray, over: bool) -> None:
-    """Round `sums` to the lattice and add them to `total`, block by block so that a block stays in a CPU's cache.
+    """Round `sums` (models, groups, width) to multiples of lattice steps and add them to `total` (models, width).
 
-    With `over` the previous values of `total` are overwritten. Groups are added in pairs: adding `offset` to the first
-    group and subtracting it from the other rounds both, and the offsets cancel in the sum of the pair.
+    `total` is changed in place; with `over` its previous values are overwritten. `offset` (models, 1) is the number
+    that rounds when it is added and subtracted. The columns are handled in blocks, so that a block stays in a CPU's
+    cache. Groups are added in pairs: adding `offset` to the first group and subtracting it from the second group rounds
+    both, and the offsets cancel in the sum of the pair.
     """
     models, groups, width = sums.shape
     wide = max(1, NUMBERS_AT_ONCE // models)
@@ -121,7 +130,9 @@ def _add_by_block(sums: np.ndarray, total: np.ndarray, offset: np.ndarray, over:
 
 
 def lattice_step(norms: Tensor, parameters: int) -> Tensor:
-    """Return, for each norm, the largest power of two that is at most `norm * LATTICE / sqrt(parameters)`.
+    """Return, for each of `norms`, the step to whose multiples sums of this clipping norm are rounded, in float64.
+
+    It is the largest power of two that is at most `norm * LATTICE / sqrt(parameters)`.
 
     >>> lattice_step(torch.tensor([1.0, 3.0]), parameters=4).log2().tolist()
     [-15.0, -14.0]
@@ -133,8 +144,9 @@ def lattice_step(norms: Tensor, parameters: int) -> Tensor:
 def expect_exact_total(rows: int, parameters: int) -> None:
     """Raise `Refused` if the sum over `rows` examples at the clipping norm could exceed `LARGEST_TOTAL` lattice steps.
 
-    A lattice step is more than `norm * LATTICE / sqrt(parameters) / 2`, and a clipped gradient has no entry above
-    `2 * norm`, with all its rounding.
+    A lattice step is the number to whose multiples sums are rounded. It is more than
+    `norm * LATTICE / sqrt(parameters) / 2`, and a clipped gradient has no entry above `2 * norm`, with all its
+    rounding.
     """
     most = LARGEST_TOTAL * LATTICE / 4 / math.sqrt(max(parameters, 1))
     if rows > most:

@@ -32,13 +32,13 @@ DRAW = 0xD1B54A32D192ED03 - 2**64
 """Added to the seed for each further draw of an example in a step."""
 
 PART = 0xAEF17502108EF2D9 - 2**64
-"""Added to the seed for each further row, if an example has several rows in a tensor."""
+"""Added to an example's seed for each row after its first, if the example has several rows in a tensor."""
 
 LANES = 0x7FFF7FFF7FFF7FFF
-"""The bits of a word that dropout masks use: four lanes of 15 bits."""
+"""Mask of the bits of a 64-bit word that dropout masks use: four lanes (random numbers) of 15 bits."""
 
 LANE = 2**15
-"""The number of values of a lane; dropout rates are rounded to multiples of `1 / LANE`."""
+"""The number of values of a lane of 15 bits; dropout rates are rounded to multiples of `1 / LANE`."""
 
 
 class ExampleDraws:
@@ -65,7 +65,8 @@ class ExampleDraws:
     def uniform(self, shape: Sequence[int]) -> Tensor:
         """Return uniform numbers in [0, 1) of the given `shape`, in float64.
 
-        The first dimension counts rows; raise `Refused` unless it is a multiple of the number of seeds.
+        The first dimension counts rows. If there are k times as many rows as seeds, each seed gives k consecutive rows.
+        Raise `Refused` if the number of rows is not a multiple of the number of seeds, or if there are no seeds.
         """
         rows, width = self._rows(shape), math.prod(shape[1:])
         words = self._words(self.of_rows(rows), width)
@@ -79,8 +80,8 @@ class ExampleDraws:
     def kept(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> tuple[Tensor, float]:
         """Return a dropout mask of this `shape` and `dtype`, and the probability that an entry is 1.
 
-        An entry is 0 with probability `rate`, rounded to a multiple of `1 / LANE`, and 1 otherwise. Raise `Refused` as
-        in `uniform`.
+        An entry is 0 with probability `rate`, rounded to a multiple of 2^-15, and 1 otherwise. Raise `Refused` if the
+        first dimension of `shape` is not a multiple of the number of seeds, or if there are no seeds.
 
         >>> mask, share = ExampleDraws(torch.arange(4000)).kept((4000, 10), 0.2, torch.float32)
         >>> bool(abs(mask.mean() - 0.8) < 0.01), round(share, 3)
@@ -94,7 +95,11 @@ class ExampleDraws:
         return mask.view(shape), 1 - zeros / LANE
 
     def of_rows(self, rows: int) -> Tensor:
-        """Return a seed for each of `rows` rows; each example has the same number of consecutive rows."""
+        """Return a tensor with one seed for each of `rows` rows.
+
+        Each example has the same number of consecutive rows. Row r of an example has the example's seed plus
+        `r * PART`.
+        """
         parts = rows // len(self.seeds)
         if parts == 1:
             return self.seeds
@@ -113,23 +118,24 @@ class ExampleDraws:
         return int(shape[0])
 
     def _words(self, seeds: Tensor, width: int) -> Tensor:
-        """Return the words (seeds, width) of the next draw."""
+        """Return `width` random int64 words for each of `seeds`, as (seeds, width), and count one more draw."""
         offsets = torch.arange(width, device=seeds.device).mul_(GOLDEN).add_(_wrapped(next(self.count) * DRAW))
         return _mixed(seeds[:, None] + offsets)
 
 
 class ExampleKey:
-    """The secret key of one training on its device, and the number of each example."""
+    """The secret key of one training (two words of 64 bits) and the number of each example, as tensors on a device."""
 
     def __init__(self, of: ExampleNumbers, device: torch.device) -> None:
         self.key = torch.tensor([_wrapped(word) for word in of.key], device=device)
         self.numbers = torch.from_numpy(of.numbers).to(device)
 
     def draws(self, numbers: Tensor, step: Any, models: int = 1, copies: int = 1) -> ExampleDraws:
-        """Return the draws of a step for the examples with these `numbers` (models * examples, model-major).
+        """Return the random draws of one step for the examples with these `numbers`.
 
-        Rows are in the same order, and the `copies` of an example are consecutive. `step` is an int, or in a CUDA
-        graph a tensor of one entry.
+        `numbers` are the example numbers of all models, first those of model 0. The result has `copies` consecutive
+        rows for each example, in the same order. Each model and each copy has its own draws. `step` is an int, or in a
+        CUDA graph a tensor of one entry.
         """
         if not isinstance(step, Tensor):
             step = torch.full((1,), step, device=self.key.device)

@@ -108,7 +108,10 @@ def keep_examples(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
-    """Return the result of `keep_examples`, computed in place where possible; nothing else may read `values` later."""
+    """Return `values` with all examples outside the mask `keep` set to zero, overwritten in place if a CUDA kernel can.
+
+    Otherwise a copy is returned. Nothing else may read `values` later.
+    """
     if len(values) > 1 and values.is_contiguous() and elementwise.fits(values):
         elementwise.zero_rows(values, keep)
         return values
@@ -116,9 +119,10 @@ def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
-    """Return each example times its factor.
+    """Return each example of `values` times its factor.
 
-    Only the CUDA kernel turns an example that is not finite into zeros if its factor is 0.
+    The CUDA kernel returns zeros for a factor of 0, even if the example is not finite. Elsewhere entries that are not
+    finite become NaN.
     """
     if values.ndim == 2 and elementwise.fits(values):
         return elementwise.scale_rows(values, factors)
@@ -140,16 +144,17 @@ def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
 
 
 def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]:
-    """Return slices of the `examples` to materialise at once, for gradients of `numbers` floats per example."""
+    """Return slices of all `examples` whose gradients are to be materialised at once, each of `numbers` floats."""
     limit = materialised_limit(device) if device.type == "cuda" else min(CACHED_FLOATS, materialised_limit(device))
     size = max(1, limit // numbers)
     return (slice(start, min(start + size, examples)) for start in range(0, examples, size))
 
 
 def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> None:
-    """Add the weighted `gradients` of the examples in `part` to `out`, each to the sum of its own model.
+    """Add the weighted `gradients` of some examples to `out` (models, *shape), in place, each to the sum of its model.
 
-    `factors` has one entry for each example of all models, and `part` is a slice of these examples.
+    `gradients` holds the examples of the slice `part` only. `part` counts all examples of all models, model 0 first,
+    and `factors` has one weight for each of these examples.
     """
     if len(gradients) == len(factors):
         add_weighted(factors, gradients, out)
@@ -162,7 +167,7 @@ def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> N
 
 
 def add_product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Add `left @ right` to `out` in place, for each model; all three are (models, ., .)."""
+    """Add `left @ right` to `out`, in place, for each model: (models, a, b) times (models, b, c) to (models, a, c)."""
     if len(out) == 1:
         out[0].addmm_(left[0], right[0])
     else:

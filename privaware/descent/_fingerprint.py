@@ -80,7 +80,11 @@ def loss_fingerprint(loss: Any) -> Any:
 
 
 class _Walk:
-    """One walk over what `root` holds. It numbers objects: two equal objects differ from one that is held twice."""
+    """Compute a fingerprint by walking over all objects that `root`, a module or a loss, holds.
+
+    Objects get numbers in order of appearance. So an object that holds two equal objects has another fingerprint than
+    one that holds the same object twice.
+    """
 
     def __init__(self, root: Any) -> None:
         self.numbers: dict[int, int] = {}
@@ -136,7 +140,7 @@ class _Walk:
         raise NoFingerprint(f"{kind.__name__} may change without notice")
 
     def _tensor(self, value: Tensor) -> Any:
-        """Describe a parameter or buffer by layout and hooks; the owner of the setup compares or loads its values.
+        """Describe a parameter or buffer by its number, type, shape, device, flags and hooks, but not by its values.
 
         Raise `NoFingerprint` for a lazy parameter.
         """

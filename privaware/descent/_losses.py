@@ -81,8 +81,9 @@ class focal:
 class losing_less:
     """A mix of squared error on logits, a penalty on pre-activations, and focal loss, whose weights change in training.
 
-    The loss is `w * focal + (1 - w) * (squared_error / 2 + penalty)` with `w = sigmoid(epoch - turn * epochs)`. The
-    penalty is the mean square of a watched module's inputs, divided by `2 * beta` and summed over the watched modules.
+    The loss is `w * focal + (1 - w) * (squared_error / 2 + penalty)` with `w = sigmoid((progress - turn) * epochs)`.
+    The squared error is the sum of squared differences between logits and one-hot targets. The penalty is the mean
+    square of a watched module's inputs, divided by `2 * beta` and summed over the watched modules.
 
     Paper: Shamsabadi and Papernot, Losing Less: A Loss for Differentially Private Deep Learning. The paper gives
     neither `beta` nor `turn`; their defaults are our choice.
@@ -128,11 +129,11 @@ class losing_less:
 
 
 def output_gradient(loss: Any, outputs: Any, targets: Any, examples: int) -> Tensor | None:
-    """Return the gradient of the losses with respect to `outputs`, or None if only a backward pass gives it.
+    """Return the gradient of the losses with respect to `outputs` by a formula, or None if no formula is known.
 
-    `examples` is the number of examples, without augmented copies. A formula is known if `loss` is `cross_entropy`,
-    `outputs` are (n, classes) and `targets` are int64 class numbers: the gradient is the class probabilities, minus 1
-    at the right class, divided by the number of augmented copies of an example.
+    A formula is known if `loss` is `cross_entropy`, `outputs` are (n, classes), `targets` (n,) are int64 class numbers,
+    and n is a multiple of `examples`. It is the class probabilities, minus 1 at the right class, divided by the number
+    of augmented copies of an example. `examples` is the number of examples without augmented copies.
     """
     if loss is not cross_entropy or not isinstance(outputs, Tensor) or outputs.ndim != 2:
         return None

@@ -113,9 +113,10 @@ class LowRank:
         self.tensors = {"reference": stack.theta.clone()}
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Compute new factors of each matrix by one iteration of the power method from a random start.
+        """Compute new factors of each matrix, in place, by one iteration of the power method from a random start.
 
-        After step `warm_up` they are factors of the change of the normalised matrix since that step. `loss` is not
+        Up to step `settings.warm_up` the factors approximate the matrix W. After it they approximate
+        `W / |W| - W0 / |W0|`, where W0 is W at step `settings.warm_up` and |.| is the Frobenius norm. `loss` is not
         used.
         """
         reference, theta = self.tensors["reference"], self.stack.theta
@@ -136,8 +137,9 @@ class LowRank:
     ) -> Tensor:
         """Add the clipped gradients with respect to the factors and all other parameters to `total`.
 
-        Return their squared norms before clipping. Raise `Refused` if a factored matrix is used in slices. The
-        arguments are as in `accumulate` of `_accumulate.py`.
+        An example's gradients with respect to all of them are clipped as one vector. Return the squared norms of these
+        vectors before clipping, (examples, 1). Raise `Refused` if a factored matrix is used in slices. The arguments
+        are as in `accumulate` of `_accumulate.py`.
         """
         carriers: Gradients = {}
         for name, uses in gradients.items():
@@ -173,7 +175,10 @@ class LowRank:
 
 @dataclass(frozen=True)
 class _Factors:
-    """`left` (models, out, rank) with orthonormal columns and `right` (models, rank, in) with orthonormal rows."""
+    """The factors of one matrix (out x in) for each model.
+
+    `left` (models, out, rank) has orthonormal columns, and `right` (models, rank, in) orthonormal rows.
+    """
 
     left: Tensor
     right: Tensor
@@ -190,10 +195,12 @@ class _Factors:
         self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
 
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
-        """Return per-example gradients with respect to `left` and to `right`.
+        """Return the per-example gradients with respect to `left` and to `right`.
 
-        `use` holds the per-example gradients with respect to the matrix W, for `examples` examples of all models. They
-        are materialised only if there is no other way. An outer product no longer counts the bias in its norms.
+        `use` holds the per-example gradients G with respect to the matrix W, for `examples` examples of all models. The
+        results are `G @ right.T` and `left.T @ G` of each example. G is materialised only if `use` is neither an outer
+        product nor a convolution. After the call, an `OuterProduct` no longer counts the gradient of the bias in its
+        norms.
         """
         if isinstance(use, OuterProduct):
             use.separate_bias()
@@ -226,14 +233,19 @@ class _Factors:
         return Materialised(torch.cat(lefts)), Materialised(torch.cat(rights))
 
     def _times(self, values: Tensor, matrices: Tensor) -> Tensor:
-        """Return `values` (examples, ..., width) times the entry of `matrices` (models, width, rank) of their model."""
+        """Return `values @ matrix` for each example, with the matrix of the example's model.
+
+        `values` are (examples, ..., width), all examples of model 0 first, and `matrices` (models, width, rank). The
+        result is (examples, ..., rank).
+        """
         by_model = values.reshape(len(matrices), -1, values.shape[-1])
         return torch.bmm(by_model, matrices).view(*values.shape[:-1], matrices.shape[-1])
 
     def rebuilt(self, by_left: Tensor, by_right: Tensor | None) -> Tensor:
-        """Return the gradient with respect to the matrix (models, out, in), from the gradients of its factors.
+        """Return the gradient with respect to the matrix W (models, out, in), from the gradients of its factors.
 
-        If `by_right` is None, because only the left factor is released, the result is `by_left @ right`.
+        The result is `by_left @ right + left @ by_right - left @ left.T @ by_left @ right`. If `by_right` is None,
+        because only the left factor is released, the result is `by_left @ right`.
         """
         left, right = self.left.to(by_left), self.right.to(by_left)
         if by_right is None:
@@ -242,10 +254,12 @@ class _Factors:
 
 
 def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
-    """Return the slots of the factors whose gradients are released instead of the gradient of the matrix in `slot`.
+    """Return the slots of the low-rank factors whose gradients are released instead of the gradient of one matrix.
 
-    Return no slots if `rank` is not below both sides of the matrix, or if the released factors do not have fewer
-    entries than the matrix.
+    A slot has the name, the shape and the range of entries of a parameter in a flat vector. `slot` is the slot of the
+    matrix; each result starts at entry 0. The factors are `left` and `right`, or only `left` if `sides` is "left".
+    Return no slots if `rank` is not below both sides of the matrix, or if the factors do not have fewer entries than
+    the matrix.
     """
     out, *wide = slot.shape
     numbers = slot.stop - slot.start

@@ -28,10 +28,13 @@ from privaware.ranks import Ranks
 __all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
 
 GROUP_MULTIPLE = 8
-"""Sizes of large groups are rounded up to a multiple of this, because kernels are faster then."""
+"""Groups (examples that are added in one sum) of 64 or more are rounded up to a multiple of this for faster kernels."""
 
 FIT_CHANCE = 0.977
-"""Probability that the samples of all models fit the expected slots; otherwise another microbatch takes the excess."""
+"""Probability that the samples of all models fit into the slots (places of examples) that are planned for a step.
+
+Otherwise another microbatch takes the excess.
+"""
 
 WIDE_CHANCE = 0.9995
 """Probability that the samples fit the widest shape of a layout with narrower shapes."""
@@ -51,9 +54,10 @@ MEMORY_OVERHEAD = 3
 
 @dataclass(frozen=True)
 class MicrobatchLayout:
-    """The shape of a microbatch: each model has `groups` groups of `group` slots, and each group is summed separately.
+    """The shape of a microbatch: each model has `groups` groups of `group` slots.
 
-    The last microbatch of a sample may have groups of one of the smaller sizes in `narrower`.
+    A slot is the place of one example. The gradients of each group are summed separately. The last microbatch of a
+    sample may have groups of one of the smaller sizes in `narrower`, which ascend.
     """
 
     groups: int
@@ -65,7 +69,10 @@ class MicrobatchLayout:
         return self.groups * self.group
 
     def width_for(self, examples: int) -> int:
-        """Return the number of slots of the next microbatch if `examples` are still to be placed.
+        """Return the number of slots (places of examples) of the next microbatch of a model.
+
+        `examples` is how many examples of the model are still to be placed. The result is the smallest width with group
+        sizes in `narrower` that holds all of them, or the full width if there is none.
 
         >>> layout = MicrobatchLayout(groups=2, group=144, narrower=(128, 136))
         >>> [layout.width_for(examples) for examples in (3, 257, 272, 273, 1000)]
@@ -75,9 +82,10 @@ class MicrobatchLayout:
 
     @classmethod
     def of(cls, slots: int, *, microbatch: int, most: int) -> MicrobatchLayout:
-        """Return the layout that spreads `slots` evenly over as few microbatches as possible.
+        """Return the layout that spreads `slots` places for examples evenly over as few microbatches as possible.
 
-        A microbatch has at most `microbatch` slots of a model, and a group at most `most` slots.
+        A microbatch has at most `microbatch` slots of a model, and a group at most `most` slots. Groups of at least 64
+        slots are rounded up to a multiple of `GROUP_MULTIPLE`, if both limits allow it.
 
         >>> MicrobatchLayout.of(288, microbatch=10_000, most=144)
         MicrobatchLayout(groups=2, group=144, narrower=())
@@ -96,8 +104,9 @@ class MicrobatchLayout:
 class Microbatch:
     """The examples of one microbatch.
 
-    `index` holds their positions, model by model, or is one slice of positions (one model). `valid` is 1 for an example
-    and 0 for padding; without padding it is None.
+    `index` holds the positions of the examples in the data: a flat tensor with the positions of model 0 first, or a
+    slice if there is one model and its positions are consecutive. `valid` is a flat tensor with 1 for an example and 0
+    for padding, or None without padding.
     """
 
     index: Tensor | slice
@@ -117,10 +126,11 @@ def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT
 
 
 def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models: int) -> tuple[int, ...]:
-    """Return smaller group sizes for the last microbatch, so that most samples need little padding.
+    """Return group sizes below `layout.group` for the last microbatch, so that most samples need little padding.
 
-    Sizes in steps of 4 cover samples between the 1/20 and the 5/6 quantile of the largest sample of all `models`; one
-    more covers the `FIT_CHANCE` quantile. Only sizes of at least 32 and below `layout.group` are returned.
+    Sizes are numbers of examples in a group, at least 32. Sizes in steps of 4 cover samples between the 1/20 and the
+    5/6 quantile of the largest sample of all `models`; one more size covers the `FIT_CHANCE` quantile. `rows` is the
+    declared number of rows, which `sampler` samples.
 
     >>> from privaware.descent._sampling import Poisson
     >>> narrower_sizes(MicrobatchLayout(groups=2, group=160), Poisson(rate=0.0128), rows=20_000, models=1)
@@ -135,11 +145,12 @@ def narrower_sizes(layout: MicrobatchLayout, sampler: Sampler, rows: int, models
 def microbatches(
     samples: Sequence[np.ndarray], layout: MicrobatchLayout, stack: Stack, ranks: Ranks | None = None
 ) -> Iterator[Microbatch]:
-    """Yield the samples of all models, in order, as microbatches of this `layout`; slots that remain are padding.
+    """Cut the samples of all models into microbatches of the shape `layout`, and yield them in order.
 
-    `samples` holds the positions of each model's examples. The longest sample decides the number of microbatches; there
-    is none if all samples are empty. Tensors are on the device of `stack`. If `ranks` train together, only the
-    microbatches of this rank are yielded: every `ranks.size`-th one.
+    `samples` holds an array of positions for each model. The longest sample decides the number of microbatches, and
+    there is none if all samples are empty. Places without an example are padding. Tensors are on the device of `stack`.
+    If `ranks` train together, only the microbatches of this rank are yielded: every `ranks.size`-th one, from number
+    `ranks.rank` on.
     """
     longest = max(len(sample) for sample in samples)
     starts = range(0, longest, layout.width)
@@ -161,9 +172,10 @@ def microbatches(
 
 
 def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
-    """Return how many examples of a model, with `copies` augmented copies each, fit one microbatch, as a power of two.
+    """Return how many examples of each model fit into one microbatch, rounded down to a power of two (at least 1).
 
-    The device's free memory decides. Only shapes and types of `inputs` are used.
+    Each example has `copies` augmented copies. The free memory of the stack's device decides. Only shapes and types of
+    `inputs` are used.
     """
     example_bytes = _example_bytes(stack, inputs) * MEMORY_OVERHEAD * copies * stack.models
     limit = MEMORY_FRACTION * _free_bytes(stack.device)
@@ -173,9 +185,9 @@ def microbatch_size(stack: Stack, inputs: Sequence[Tensor], copies: int) -> int:
 
 
 def _example_bytes(stack: Stack, inputs: Sequence[Tensor]) -> int:
-    """Return the bytes that autograd saves for one more example of a model; at least the size of its inputs.
+    """Return how many bytes autograd saves for one more example of one model; at least the size of its inputs.
 
-    They are measured on one and on three synthetic examples, with the shapes and types of `inputs`.
+    The bytes are measured on one and on three synthetic examples, with the shapes and types of `inputs`.
     """
     one, three = (_saved_bytes(stack, inputs, examples) for examples in (1, 3))
     return max((three - one) // 2, sum(item[:1].nbytes for item in inputs), 1)

@@ -52,7 +52,10 @@ class OptimizerState(dict[str, Tensor]):
                     self._put(f"group {at}.{key}", value)
 
     def push(self) -> None:
-        """Set the state of the optimiser, which has taken no step, from the entries of a checkpoint."""
+        """Set the state of the optimiser, which has taken no step, from the entries of this dictionary.
+
+        A checkpoint has restored these entries.
+        """
         loaded = self.optimizer.state_dict()
         for name, value in self.items():
             owner, _, key = name.partition(".")

@@ -40,10 +40,10 @@ Zeroing = Callable[[Tensor, Tensor], Tensor]
 class PerExampleGradient(Protocol):
     """The per-example gradients of one parameter, or of the slice `part` of its first dimension.
 
-    `squared_norms` returns the squared norm of each example, or None if another representation counts it.
-    `materialise` returns the gradients as one tensor (examples, *shape).
-    `add_sum` adds each model's sum of `factors * gradients` to `out` (models, *shape of the whole parameter).
-    `zero_others` sets all examples outside the mask `keep` to zero, in this object.
+    `squared_norms` returns the squared norm of each example, or None if another representation counts it. `materialise`
+    returns the gradients as one tensor (examples, *shape of the parameter or slice). `add_sum` adds each model's sum of
+    `factors * gradients` to `out` (models, *shape of the whole parameter), in place; `factors` are (examples,).
+    `zero_others` sets all examples outside the mask `keep` (examples,) to zero, in this object.
     """
 
     part: slice | None
@@ -77,14 +77,14 @@ class Materialised:
 
 
 class OuterProduct:
-    """The gradient of a matrix: the sum over positions t of `outer(gradients[t], inputs[t])`.
+    """The gradient of a matrix: the sum over positions t of `outer(gradients[t], inputs[t])`, for each example.
 
-    `inputs` is (examples, positions, in) or (examples, in). `gradients`, with respect to the layer's outputs, is
-    (examples, positions, out) or (examples, out). `part` is the slice of the parameter's first dimension, or None for
-    the whole parameter. `zeroing(inputs, keep)` sets the examples outside the mask `keep` to zero (default:
-    `keep_examples`). With one position the squared norm is the product of two squared norms. With several positions it
-    is computed by the cheaper of two ways: as a ghost norm (from Gram matrices of the positions), or from the
-    materialised product.
+    A position is a place at which the layer is applied, such as a time step. `inputs` is (examples, positions, in) or
+    (examples, in). `gradients`, with respect to the layer's outputs, is (examples, positions, out) or (examples, out).
+    `part` is the slice of the parameter's first dimension, or None for the whole parameter. `zeroing(inputs, keep)`
+    sets the examples outside the mask `keep` to zero (default: `keep_examples`). With one position the squared norm is
+    the product of two squared norms. With several positions it is computed by the cheaper of two ways: as a ghost norm
+    (from Gram matrices of the positions), or from the materialised product.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class OuterProduct:
         return torch.cat([square_sums(self._products(part)) for part in self._slices()])
 
     def _slices(self) -> Iterator[slice]:
-        """Return slices of examples whose products are computed at once; norms and sums use the same slices."""
+        """Yield slices of examples whose outer products are computed at once; norms and sums use the same slices."""
         return slices(len(self.inputs), self.inputs.shape[2] * self.gradients.shape[2], self.inputs.device)
 
     def _products(self, part: slice) -> Tensor:
@@ -157,16 +157,17 @@ class OuterProduct:
         add_product(self.scaled(factors, models).transpose(1, 2), inputs, out)
 
     def scaled(self, factors: Tensor, models: int) -> Tensor:
-        """Return output gradients times `factors`, (models, examples, out); the matrix and its bias share them.
+        """Return the output gradients times `factors` (examples,), as (models, examples of a model, out).
 
-        They are computed in the first call; later calls ignore `factors`.
+        The gradients of the matrix and of its bias both use the result. It is computed in the first call and kept, so
+        later calls ignore their `factors`.
         """
         if self._scaled is None:
             self._scaled = scale_examples(self.gradients, factors)
         return self._scaled.reshape(models, -1, self.gradients.shape[-1])
 
     def separate_bias(self) -> None:
-        """Leave the bias out of these squared norms, so that its own representation counts it."""
+        """Leave the gradient of the bias out of the squared norms, which then are of the matrix alone."""
         self.with_bias = False
 
     def zero_others(self, keep: Tensor) -> None:
@@ -179,10 +180,11 @@ class OuterProduct:
 
 
 class OuterProductBias:
-    """The gradient of the bias of a layer whose weight has an `OuterProduct` of one position: the output gradients.
+    """The gradient of a layer's bias, if the layer's weight has an `OuterProduct` with one position for each example.
 
-    `outer` is this outer product. Its squared norms include the bias, until `separate_bias` is called. `part` is as in
-    `OuterProduct`.
+    The gradient is `outer.gradients`, where `outer` is this outer product. `outer.squared_norms()` includes the bias,
+    and the squared norms here are None, until `separate_bias` is called. `part` is the slice of the bias, or None for
+    all of it.
     """
 
     def __init__(self, outer: OuterProduct, part: slice | None = None) -> None:
@@ -253,11 +255,12 @@ class EmbeddingGradient:
 
 
 def combined(uses: Sequence[PerExampleGradient]) -> list[PerExampleGradient]:
-    """Combine the uses of the same slice of one parameter, because a shared gradient is the sum over its uses.
+    """Combine the per-example gradients of all uses of one parameter; the gradient of a shared parameter is their sum.
 
-    Slices must be equal or disjoint. Disjoint slices stay separate, because their squared norms add up. Outer
-    products of the same slice are joined along their positions. Other uses of the same slice are materialised and
-    added. Raise `Refused` for a parameter that is used as a whole and in slices.
+    Each entry of `uses` belongs to the whole parameter or to one slice of it. Slices must be equal or disjoint. The
+    result has one entry for each slice, because the squared norms of disjoint slices add up. Outer products of the same
+    slice are joined along their positions. Other uses of the same slice are materialised and added. Raise `Refused` for
+    a parameter that is used as a whole and in slices.
     """
     if len(uses) == 1:
         return list(uses)

@@ -76,10 +76,12 @@ def members(
 class StepSettings:
     """The public numbers of one step.
 
-    `noise` is the noise multiplier of the whole step, and `gradient_noise` of its gradient sum only; they differ for a
-    `quantile` clip. These two and the learning rate `lr` are floats for one model, and (models, 1) tensors for several
-    models or in a CUDA graph; `Population.row` gives lists. `average_weight` is how far the average of parameters moves
-    towards the parameters. `progress` is the fraction of the steps taken before this step, whose number is `step`.
+    `noise` is the noise multiplier of the whole step. `gradient_noise` is the noise multiplier of the gradient sum
+    alone, which differs for a `quantile` clip only. These two and the learning rate `lr` are floats for one model, and
+    (models, 1) tensors for several models or in a CUDA graph; in the results of `Population.row` they are lists.
+    `average_weight` is the fraction of the way that the average of parameters moves towards the parameters; 0 without
+    an average. `progress` is the fraction of the steps that were taken before this step. `step` is the number of this
+    step, from 0.
     """
 
     noise: Any
@@ -92,7 +94,11 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class Population:
-    """The noise multiplier, learning rate and clipping norm of each model. The noise is 0 for all models or none."""
+    """The noise multiplier, learning rate and clipping norm of each model, in the order of the models.
+
+    Raise `WrongInput` if the noise multiplier is 0 for some models only, or if there is noise and a clipping norm is
+    infinite.
+    """
 
     noise: tuple[float, ...]
     lr: tuple[float, ...]
@@ -124,9 +130,9 @@ class Population:
             raise WrongInput("expected a finite norm, because noise scales with it; got infinity")
 
     def row(self, recipe: DescentRecipe, step: int) -> StepSettings:
-        """Return the public numbers of `step`, which counts from 0, with lists of one number for each model.
+        """Return the public numbers of `step` (from 0), after the schedules and the average of `recipe`.
 
-        Schedules and average are those of `recipe`.
+        In the result `noise`, `gradient_noise` and `lr` are lists with one number for each model.
         """
         noise = [recipe.noise_at(value, step) for value in self.noise]
         average = recipe.average
@@ -140,10 +146,10 @@ class Population:
         )
 
     def settings(self, recipe: DescentRecipe, step: int, like: Tensor) -> StepSettings:
-        """Return the public numbers of `step` for its arithmetic.
+        """Return the public numbers of `step` (from 0), after the schedules and the average of `recipe`.
 
-        Noise and learning rate are floats for one model, and for several models (models, 1) tensors with the type and
-        device of `like`. Schedules and average are those of `recipe`.
+        In the result `noise`, `gradient_noise` and `lr` are floats for one model. For several models they are
+        (models, 1) tensors with the type and device of `like`.
         """
         row = self.row(recipe, step)
         numbers: Any = (row.noise, row.gradient_noise, row.lr)

@@ -34,7 +34,7 @@ def tf32_allowed() -> bool:
 
 @contextlib.contextmanager
 def matmul_precision(precision: str) -> Iterator[None]:
-    """Set torch's TF32 switches inside the context: off for "float32", on for "tf32" and "bf16"."""
+    """Set torch's TF32 switches inside the context: off for "float32", on for "tf32" and "bf16"; then restore them."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
     matmul.allow_tf32 = cudnn.allow_tf32 = precision != "float32"

@@ -63,9 +63,10 @@ fails. In TF32 one set must agree.
 
 
 def synthetic_inputs(inputs: Sequence[Tensor], examples: int, draw: int = 0) -> tuple[Tensor, ...]:
-    """Return random `examples` with the shapes and types of `inputs`; each `draw` gives other examples.
+    """Return as many random examples as `examples` says, one tensor for each of `inputs`, with its shape and type.
 
-    Entries are floats in [0, 1], or the integers 0 and 1. No value of `inputs` is read.
+    Entries are floats in [0, 1], or the integers 0 and 1. Each number `draw` gives other examples. No value of `inputs`
+    is read.
 
     >>> [item.shape for item in synthetic_inputs([torch.zeros(100, 2)], examples=3)]
     [torch.Size([3, 2])]
@@ -106,10 +107,11 @@ def needs_materialising(
 ) -> bool:
     """Return whether the layer rules fail for `module`, so that `torch.func.vmap` must materialise its gradients.
 
-    Raise `Refused` if the module cannot be trained privately at all. Layer rules are compared with autograd in float32,
-    because TF32 errors could hide a wrong rule. A run with TF32 may use other kernels, so it is probed with TF32 too,
-    at a larger tolerance. `models` is the number of models in the stack. Modules of equal structure are probed once in
-    a process, unless `_structure` returns None.
+    Raise `Refused` if the module cannot be trained privately at all. `inputs` and `targets` give shapes and types only.
+    `models` is the number of models in the stack. Layer rules are compared with autograd in float32, because TF32
+    errors could hide a wrong rule. A run with TF32 may use other kernels, so it is probed with TF32 too, at a larger
+    tolerance. Results are cached by structure, except for a module or loss that may change without notice
+    (`_structure`).
     """
     key = _structure(module, loss, (*inputs, targets), str(device), models > 1, tf32_allowed())
     if key is None:
@@ -166,7 +168,7 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
 def check_slots(
     stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False, tolerance: float = 0.0
 ) -> None:
-    """Raise `Refused` if the norm of an example depends on its slot.
+    """Raise `Refused` if the gradient norm of an example depends on its slot, its place in a microbatch.
 
     Every slot of `batches` holds the same example. Squared norms may differ from the squared norm in the first slot by
     at most `tolerance` times that squared norm, so norms differ by about half as much. With `bf16` layers compute in
@@ -215,9 +217,10 @@ def _generator_states(device: torch.device) -> list[Tensor]:
 
 
 def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """Return squared norms as (models, slots, norms of an example); an example has two with the projection `anchored`.
+    """Return the squared gradient norms of all examples of `batch`, as (models, slots, norms of an example).
 
-    With `bf16` layers compute in bfloat16. NaN becomes 0, and infinity the largest finite number.
+    A slot is the place of one example of a model. An example has one norm, or two with the projection `anchored`. With
+    `bf16` layers compute in bfloat16. NaN becomes 0, and infinity the largest finite number.
     """
     unused = stack.theta.new_zeros(stack.models, stack.columns)
     squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
@@ -324,10 +327,11 @@ def _keeps_norm(case: _Case, materialise: bool, models: int) -> bool:
 
 
 def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, models: int, tf32: bool = False) -> bool:
-    """Return whether the engine's norms and clipped sums agree with the `expected` gradients for `models` equal models.
+    """Return whether norms and clipped sums of the engine agree with `expected`, the gradients of each example by name.
 
-    With `materialise` the engine uses `torch.func.vmap` instead of layer rules. In float32 each entry of the sum must
-    agree, in TF32 the sum as a vector.
+    The engine computes a stack of `models` copies of the module; with `materialise` it uses `torch.func.vmap` instead
+    of layer rules. In float32 each entry of the sum must agree. With `tf32` only the norms and the sum as a vector must
+    agree, at a larger tolerance.
     """
     stack = stacked([case.module] * models, device=case.targets.device, materialise=materialise)
     total = torch.zeros_like(stack.theta)

@@ -15,11 +15,12 @@ __all__ = ["BoundProjection", "Projection"]
 
 
 class BoundProjection(Protocol):
-    """A projection of one stack.
+    """A projection of one stack (models that are trained together).
 
     `columns` is how many numbers are summed for an example. `parts` is how many vectors, each clipped to the clipping
-    norm, an example adds to the release. `cancelling` bounds the ratio of the norm of the summed vector to the norm of
-    the released vector (see `_rounding.py`). A checkpoint holds `tensors`, and must agree in `fingerprint`.
+    norm, an example adds to the release. `cancelling` is an upper bound on the norm of the summed vector divided by the
+    norm of the released vector (see `_rounding.py`). `tensors` are saved in a checkpoint. `fingerprint` identifies the
+    settings: a checkpoint with another fingerprint is refused.
     """
 
     columns: int
@@ -63,5 +64,5 @@ class Projection(Protocol):
     precisions: tuple[str, ...]
 
     def bind(self, stack: Any, rng: Any) -> BoundProjection:
-        """Return the projection of `stack`; `rng` draws what it needs at random, none of it to protect rows."""
+        """Return the projection of `stack`. `rng` draws its random numbers, which do not protect rows."""
         ...

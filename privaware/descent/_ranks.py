@@ -7,8 +7,8 @@
    the shape nor the order depends on the number of ranks. Rank r sums the microbatches r, r + size, r + 2 * size and so
    on. A microbatch holds whole groups, so the sum of a group has the same bits on every rank of the same type of
    device.
-3. Group sums are rounded to a public lattice, and sums of lattice numbers are exact in any order (`_exact_sum.py`). So
-   the total of all ranks is the total that one rank alone would compute.
+3. Group sums are rounded to multiples of a public power of two, and sums of such multiples are exact in any order
+   (`_exact_sum.py`). So the total of all ranks is the total that one rank alone would compute.
 4. Rank 0 gets the total, adds noise from its own stream and sends the noisy sums. All ranks take the same update.
 
 Rounding: the proof in `_rounding.py` is about microbatches of one public shape in random order, whichever process sums
@@ -73,21 +73,24 @@ class TrainingJob:
     whole: Sequence[Tensor] | None = None
 
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any = None) -> list[nn.Module]:
-        """Train with all ranks that this process leads, and return the trained modules of the members.
+        """Train the members, and return their trained modules.
 
-        Every rank calls `trainer.train_together`, with `callbacks` on this rank only. Train alone where `sent` says so.
+        All ranks that this process leads train together: each calls `trainer.train_together`, with `callbacks` on this
+        rank only. This process trains alone if it leads no ranks, if a member has noise multiplier 0, or if `rng` is of
+        a subclass of `Rng`.
         """
         with self.sent(_follow, trainer, rng) as (own, ranks):
             return trainer.train_together(own, rng, ranks, callbacks)
 
     @contextlib.contextmanager
     def sent(self, follow: Callable[..., None], what: Any, rng: Rng) -> Iterator[tuple[TrainingJob, Ranks | None]]:
-        """Yield the job of this rank, and the ranks that it leads.
+        """Let all ranks take part in a job: yield the job of this rank with its part of the examples, and the ranks.
 
-        Every other rank calls `follow(ranks, what, job, streams)`. `what` is passed on unchanged, and `streams` is the
-        state of `rng` without the stream of noise. Every rank gets a part of the examples. Yield this job and None if
-        this process leads no ranks, if a member has noise multiplier 0 (sums without noise are not on a lattice), or if
-        `rng` is of a subclass, such as the recorder of an audit, whose samples other ranks could not draw.
+        Every other rank calls `follow(ranks, what, job, streams)` with its own job. `what` is passed on unchanged, and
+        `streams` is the state of `rng` without the stream of noise. In three cases no other rank takes part, and this
+        job with all examples and None are yielded: this process leads no ranks; a member has noise multiplier 0 (sums
+        without noise are not rounded, so adding them is not exact); or `rng` is of a subclass of `Rng`, such as the
+        recorder of an audit, whose samples other ranks could not draw.
         """
         ranks = current()
         if ranks is None or type(rng) is not Rng or not all(member.noise > 0 for member in self.members):
@@ -103,7 +106,11 @@ class TrainingJob:
             yield replace(job, inputs=tuple(inputs), targets=targets, whole=whole), ranks
 
     def digest(self, prepared: Prepared) -> str:
-        """Return a digest of all examples, as a text; numbers with a fraction have the type of `prepared.stack`."""
+        """Return a text that identifies all examples: type, shape and SHA-256 hash of each input and of the targets.
+
+        Floating-point tensors are first converted to the type of `prepared.stack`. If `whole` is None, the examples are
+        those of `prepared`.
+        """
         kind = prepared.stack.dtype
         whole = (item.to(kind) if item.is_floating_point() else item for item in self.whole or ())
         items = (*prepared.inputs, prepared.targets) if self.whole is None else whole
@@ -113,10 +120,12 @@ class TrainingJob:
 def prepared_training(
     recipe: DescentRecipe, job: TrainingJob, rng: Rng, ranks: Ranks | None, mask: Tensor | None = None
 ) -> tuple[Training, Prepared]:
-    """Return the training of the members of `job`, and its examples in their order; each of `ranks` prepares its own.
+    """Return the training of the members of `job`, and the stack with the examples in the order of `job`.
 
-    `recipe` has the settings of the training, and `mask` is the mask of `Training`. All ranks get the same size of
-    microbatches and the same coordinates of a projection. If one rank raises, every rank leaves.
+    If `ranks` train together, each rank calls this function with its own part of the examples. Then all ranks get the
+    same size of microbatches and the same coordinates of a projection, and if one rank raises a `PrivawareError`, every
+    rank leaves (`agreed`). `recipe` has the settings. `mask` (models, trainable parameters) is 0 for parameters that a
+    model does not train; None if each model trains all.
     """
     modules: list[Any] = [member.module for member in job.members]
     with agreed(ranks):
@@ -136,9 +145,10 @@ def prepared_training(
 
 @contextlib.contextmanager
 def followed(ranks: Ranks, job: TrainingJob, precision: str) -> Iterator[TrainingJob]:
-    """Yield `job` with the part of the examples that rank 0 sends, in the settings of a rank that follows.
+    """Receive this rank's part of the examples from rank 0, and yield `job` with this part, on the device of this rank.
 
-    `Disagreed` ends the block without an error: all ranks left the training together, and rank 0 reports why.
+    Inside the block torch's TF32 switches are set for `precision`. `Disagreed` ends the block without an error: all
+    ranks left the training together, and rank 0 reports why.
     """
     assert job.bounds is not None
     count = job.bounds[ranks.rank + 1] - job.bounds[ranks.rank]

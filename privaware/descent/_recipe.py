@@ -27,7 +27,11 @@ PRECISIONS = ("float32", "tf32", "bf16")
 
 @dataclass(frozen=True, kw_only=True)
 class DescentRecipe:
-    """The fields of `Descent`, which documents them, and their privacy cost."""
+    """The public settings of private training, and their privacy cost. The subclass `Descent` documents the fields.
+
+    Raise `WrongInput` for a value out of range, and for a `projection` together with a clip, a precision or an update
+    that it does not support.
+    """
 
     steps: int
     sampler: Sampler
@@ -56,14 +60,17 @@ class DescentRecipe:
             expect_one_of("projection", ("sgd", "momentum"), update=type(self.update).__name__)
 
     def noise_at(self, noise: float, step: int) -> float:
-        """Return the noise multiplier of `step` (from 0): `noise` times the schedule. Both `cost` and `run` use it."""
+        """Return the noise multiplier of `step` (from 0): `noise` times the factor of `noise_schedule` at this step.
+
+        Both `cost` and `run` use it.
+        """
         return noise * self.noise_schedule.at(step, self.steps)
 
     def gradient_noise(self, noise: float) -> float:
-        """Return the noise multiplier of the gradient sum alone, from the noise multiplier of the whole step.
+        """Return the noise multiplier of the gradient sum alone, from `noise`, the noise multiplier of the whole step.
 
-        They differ for a `quantile` clip only, because it releases a count too. Raise `WrongInput` if its `count_noise`
-        is at most half of `noise`.
+        The two differ for a `quantile` clip only, because it releases a count together with the gradient sum. Raise
+        `WrongInput` if the clip's `count_noise` is at most half of `noise`.
         """
         return self.clip.gradient_noise(noise) if isinstance(self.clip, quantile) else noise
 

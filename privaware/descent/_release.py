@@ -18,12 +18,13 @@ __all__ = ["GaussianRelease"]
 
 @dataclass(frozen=True)
 class GaussianRelease:
-    """The release of a step, which adds noise to the exact sums (models, columns).
+    """The release of a step: Gaussian noise is added to the exact sums (models, columns).
 
-    `norms` are the models' clipping norms; a `quantile` clip changes them. `divisor` is the public batch size.
-    `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin for rounding (`_rounding.py`), times the
-    square root of the number of `parts` that a projection releases.
-    `rng` draws the noise. If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy sums.
+    `norms` (models,) are the clipping norms; a `quantile` clip changes them in place. `divisor` is the public batch
+    size, `sampling rate * declared rows`. `rounding` is the sensitivity divided by the clipping norm: 1 plus a margin
+    for rounding (`_rounding.py`), times the square root of the number of vectors that a projection releases for an
+    example. `rng` draws the noise. If `ranks` train together, rank 0 alone draws noise, and all ranks get its noisy
+    sums.
     """
 
     clip: Clip
@@ -34,11 +35,12 @@ class GaussianRelease:
     ranks: Ranks | None = None
 
     def noisy(self, exact: Tensor, settings: StepSettings, norm: float) -> tuple[Tensor, Any]:
-        """Return the noisy sums, and the standard deviation of the noise of each model.
+        """Return `exact` (models, columns) with noise, and the standard deviation of the noise of each model.
 
-        `norm` is the clipping norm of the first model. It is used if `settings.noise` is a float, as for one model
-        outside a CUDA graph; otherwise `self.norms` are used. A `quantile` clip always uses `self.norms`: it updates
-        them, and scales the count, the last column of `exact`, in place.
+        The standard deviation is `settings.noise * clipping_norm * self.rounding`. If `settings.noise` is a float, as
+        for one model outside a CUDA graph, the clipping norm is the argument `norm`. Otherwise the clipping norms are
+        `self.norms`, and the standard deviation is (models, 1). A `quantile` clip always uses `self.norms` and updates
+        them in place. It also scales the count, the last column of `exact`, in place.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)
@@ -63,10 +65,11 @@ class GaussianRelease:
         return noisy, deviation
 
     def _gaussian(self, exact: Tensor, noise: Any, sensitivity: Any) -> Tensor:
-        """Return `exact` plus Gaussian noise of standard deviation `noise * sensitivity`, on the lattice of the noise.
+        """Return `exact` plus Gaussian noise of standard deviation `noise * sensitivity`.
 
-        Both factors are floats, or (models, 1) tensors. A rank that does not lead gets the result from rank 0, and its
-        own `exact` is not used.
+        The result is rounded to multiples of a power of two, which depends on this standard deviation only. Both
+        factors are floats, or (models, 1) tensors. Only rank 0 draws noise: any other rank returns the result of rank
+        0, and its own `exact` is not used.
         """
         if self.ranks is not None and not self.ranks.leads:
             return self.ranks.broadcast(torch.empty_like(exact))

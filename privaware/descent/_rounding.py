@@ -38,19 +38,28 @@ ROUNDING = 2.0**-6
 """Addition to the sensitivity for rounding, as a fraction of the clipping norm."""
 
 POSITION_ROUNDING = 2.0**-9
-"""Largest rounding error of an example's gradient, divided by its norm, when its positions are summed a second time."""
+"""Largest rounding error of an example's gradient that is summed after its norm is known, divided by this norm.
+
+A ghost norm does not form the gradient. So the gradient is formed later, as a sum over positions such as pixels.
+"""
 
 SLOT_ROUNDING = 2.0**-10
-"""Largest difference of an example's clipped gradient between two slots, divided by the gradient's norm."""
+"""Largest difference of an example's clipped gradient between two slots of a microbatch, divided by its norm.
+
+A slot is the place of one example in a microbatch.
+"""
 
 LATTICE = 2.0**-14
-"""Norm of the vector that has one lattice step in every parameter, divided by the clipping norm."""
+"""Upper bound on the norm of the vector with one lattice step in every parameter, divided by the clipping norm.
+
+Sums are rounded to multiples of the lattice step, which is a power of two.
+"""
 
 NORM_BLOCK = 4096
 """Number of squares that are summed in one block of a norm."""
 
 MAX_GROUP_SIZE = 216
-"""Largest number of examples in a group, because larger groups round more."""
+"""Largest number of examples in a group, whose gradients are added in one sum. Larger groups would round more."""
 
 UNITS = {16: 2.0**-8, 32: 2.0**-24, 64: 2.0**-53}
 """Unit roundoff of a floating-point format, by its number of bits."""
@@ -60,9 +69,9 @@ UNITS = {16: 2.0**-8, 32: 2.0**-24, 64: 2.0**-53}
 class Arithmetic:
     """The public facts that rounding depends on.
 
-    `parameters` is the number of entries of a sum. `bits` is the size of a float. `precision` is the precision of
-    products. `cancelling` bounds the ratio of the norm of the vector summed for an example to the norm of its clipped
-    gradient.
+    `parameters` is the number of entries of a gradient sum. `bits` is the size of a float: 16, 32 or 64. `precision` is
+    the precision of products: "float32", "tf32" or "bf16". `cancelling` is an upper bound on the norm of the vector
+    that is summed for an example, divided by the norm of the example's clipped gradient.
 
     >>> facts = Arithmetic(parameters=255_000)
     >>> round(facts.rounding(144), 4), facts.group_size(), facts.may_narrow(groups=2, group=144)
@@ -80,16 +89,20 @@ class Arithmetic:
         return UNITS[self.bits] * (1 if self.precision == "float32" else 2)
 
     def rounding(self, group: int, groups: int = 2) -> float:
-        """Return the rounding bound, divided by the clipping norm, if `groups` groups of `group` examples differ."""
+        """Return an upper bound on what rounding adds to the sensitivity, divided by the clipping norm.
+
+        Examples are summed in groups of `group` examples. The bound holds if the sums of at most `groups` groups differ
+        between neighbouring data.
+        """
         sums = 2 * groups * _gamma(group + 3, self.unit) * group * self.cancelling
         squares = min(self.parameters, 2 * NORM_BLOCK) + self.parameters / NORM_BLOCK + 32
         own = (1 + _gamma(squares, self.unit) / 2) * (1 + POSITION_ROUNDING)
         return own * (1 + sums) - 1 + groups * LATTICE + SLOT_ROUNDING
 
     def group_size(self) -> int:
-        """Return the largest number of examples in a group for which the bound is at most `ROUNDING`.
+        """Return the largest number of examples, at most `MAX_GROUP_SIZE`, with `rounding(group_size) <= ROUNDING`.
 
-        The result is at most `MAX_GROUP_SIZE`. Raise `Refused` if one example already exceeds the bound.
+        Raise `Refused` if a group of one example already exceeds this bound.
         """
         for group in range(MAX_GROUP_SIZE, 0, -1):
             if self.rounding(group) <= ROUNDING:
@@ -100,7 +113,10 @@ class Arithmetic:
         )
 
     def may_narrow(self, groups: int, group: int) -> bool:
-        """Return whether the bound holds if all `groups` of a last microbatch differ, and one group before it."""
+        """Return whether `rounding(group, groups + 1) <= ROUNDING`, so that the last microbatch may have another shape.
+
+        Then all `groups` groups of the last microbatch may differ between neighbouring data, and one group before it.
+        """
         return self.rounding(group, groups + 1) <= ROUNDING
 
 

@@ -20,7 +20,9 @@ __all__ = ["RowParts", "bounds"]
 
 
 def bounds(examples: int, size: int) -> list[int]:
-    """Return where the parts of `size` ranks begin, and the number of examples at the end.
+    """Return the position at which the part of each of `size` ranks begins, and the number of examples at the end.
+
+    Rank r holds the examples from `bounds[r]` to `bounds[r + 1] - 1`.
 
     >>> bounds(10, 3)
     [0, 3, 6, 10]
@@ -81,7 +83,10 @@ class RowParts:
         return [item[local] for item in self.fetched]
 
     def _wanted(self, samples: Sequence[np.ndarray], layout: MicrobatchLayout, rank: int) -> np.ndarray:
-        """Return the positions of the examples in the microbatches of `rank`, in increasing order, each once."""
+        """Return the positions of the examples in the microbatches of `rank`, in increasing order, each once.
+
+        These are the microbatches `rank`, `rank + ranks.size`, `rank + 2 * ranks.size` and so on of `samples`.
+        """
         longest = max(len(sample) for sample in samples)
         starts = range(0, longest, layout.width)[rank :: self.ranks.size]
         chosen = [sample[start : start + layout.width] for start in starts for sample in samples]

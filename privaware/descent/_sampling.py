@@ -26,8 +26,8 @@ __all__ = ["FullBatch", "Poisson", "Sampler"]
 class Sampler(Protocol):
     """The interface of a sampler.
 
-    `rate` is the sampling rate. `draw(rng, examples)` returns the indices of the examples in a batch. `event(inner)`
-    returns the cost of a step whose mechanism costs `inner` on the batch.
+    `rate` is the sampling rate. `draw(rng, examples)` returns the indices, from 0 to `examples - 1`, of the examples in
+    a batch. `event(inner)` returns the cost of a step whose mechanism costs `inner` on the batch.
     """
 
     @property

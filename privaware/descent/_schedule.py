@@ -141,7 +141,7 @@ class time_decay:
 class polynomial:
     """The factor `end + (1 - end) * (1 - t)**power`, where t grows from 0 to 1 over the fraction `within` of the steps.
 
-    After these steps the factor is `end`.
+    t is `min(1, (step // every * every) / (within * steps))`. After this fraction of the steps the factor is `end`.
 
     Parameters
     ----------

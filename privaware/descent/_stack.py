@@ -32,9 +32,9 @@ Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a trainable parameter in its model's flat vector: entries `start` to `stop - 1`.
+    """The place of a trainable parameter in the flat parameter vector of its model: entries `start` to `stop - 1`.
 
-    `name` and `shape` are those of the parameter in the module.
+    `name` and `shape` are the name and shape of the parameter in the module.
     """
 
     name: str
@@ -44,10 +44,11 @@ class Slot:
 
 
 class Tape:
-    """The record of one forward pass.
+    """The record of one forward pass, from which the backward pass computes per-example gradients.
 
-    The backward pass differentiates with respect to `edges` of the graph. `builders` turn the gradient with respect to
-    each edge into per-example gradients. `hidden` holds the inputs that a loss penalises.
+    `edges` are the points of the autograd graph with respect to which the backward pass differentiates. For each edge
+    `builders` has the function that turns the gradient with respect to it into per-example gradients. `hidden` holds
+    the inputs of modules that a loss penalises.
     """
 
     def __init__(self) -> None:
@@ -73,7 +74,7 @@ class Tape:
 
 
 class _Begin(torch.autograd.Function):
-    """Makes a tensor, without a copy, the point at which the backward pass ends."""
+    """The identity function, without a copy, at whose result the backward pass ends: its inputs get no gradient."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, token: Tensor) -> Tensor:
@@ -132,9 +133,9 @@ class Stack:
         return self.theta.shape[1] if self.projection is None else self.projection.columns
 
     def view(self, flat: Tensor, slot: Slot) -> Tensor:
-        """Return the part of `flat` (rows, trainable) that belongs to `slot`, as (rows, *shape).
+        """Return the columns of `flat` (rows, trainable) that belong to `slot`, as (rows, *shape of the parameter).
 
-        It shares the memory.
+        The result is a view: it shares the memory of `flat`.
         """
         return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
@@ -163,10 +164,11 @@ class Stack:
                 self.frozen[name] = torch.stack(values)
 
     def exclude_untrained(self, mask: Tensor) -> None:
-        """Leave layers that a model does not train out of its gradient norms.
+        """Leave layers that a model does not train out of the gradient norms of this model.
 
-        `mask` (models, trainable) is 0 where a model trains nothing. A partly trained layer counts completely, so its
-        gradients may be clipped more, but never less.
+        `mask` (models, trainable) is 0 for parameters that a model does not train. A layer is left out only if a model
+        trains none of its parameters. So a partly trained layer counts completely: gradients may be clipped more, but
+        never less. The result is in `excluded`.
         """
         trained: dict[int, Tensor] = {}
         for slot in self.slots:
@@ -179,10 +181,10 @@ class Stack:
                 self.excluded[slot.name] = flags[:, None].to(self.dtype)
 
     def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
-        """Return the slot name (None if frozen) and the stacked values of a parameter of `self.module`.
+        """Return the name (None if frozen) and the stacked values of a parameter of `self.module`.
 
-        The values are (models, *shape), or (1, *shape) for a frozen parameter that is equal in all models. A
-        `parameter` of None, such as an absent bias, gives (None, None).
+        The name is the parameter's name in `slots`. The values are (models, *shape), or (1, *shape) for a frozen
+        parameter that is equal in all models. A `parameter` of None, such as an absent bias, gives (None, None).
         """
         if parameter is None:
             return None, None
@@ -192,19 +194,21 @@ class Stack:
         return (name if trainable else None), (parameter[None] if values is None else values)
 
     def zeroing(self, values: Tensor) -> Zeroing:
-        """Return the function that zeroes examples of the recorded tensor `values`.
+        """Return a function `(values, keep) -> values` that sets the examples outside the mask `keep` to zero.
 
-        The caller's own memory is never overwritten: such a tensor is copied, or not zeroed if all inputs are finite.
+        It is for the recorded tensor `values`, or parts of it. The caller's own memory is never overwritten: if
+        `values` lies in it, the function returns a copy, or leaves `values` unchanged if all inputs of the training are
+        finite. Otherwise it may overwrite `values`.
         """
         if values.untyped_storage().data_ptr() not in self.caller_storages:
             return zero_in_place
         return (lambda examples, keep: examples) if self.finite_inputs else keep_examples
 
     def record(self, output: Tensor, build: Builder) -> Tensor:
-        """Record a layer's `output` and return it.
+        """Record a layer's `output` on the tape and return the tensor to use as output from now on.
 
-        `build` turns the gradient with respect to the output into per-example gradients. Nothing is recorded where
-        gradients are switched off.
+        `build` turns the gradient with respect to the output into per-example gradients. Where gradients are switched
+        off, nothing is recorded and `output` itself is returned.
         """
         if not torch.is_grad_enabled():
             return output
@@ -222,13 +226,16 @@ class Stack:
             self.tape.builders.append(build)
 
     def record_inputs_of(self, kinds: Sequence[str]) -> None:
-        """Record the first input of each module with a class name in `kinds`, for a loss that penalises it."""
+        """Let each forward pass record the first input of each module with a class name in `kinds`, in `tape.hidden`.
+
+        A loss that penalises these inputs reads them there.
+        """
         for module in self.module.modules():
             if type(module).__name__ in kinds:
                 module.register_forward_pre_hook(lambda _, inputs: self.tape.hidden.append(inputs[0]))
 
     def expect_draws(self) -> ExampleDraws:
-        """Return the draws of this forward pass; raise `Refused` if there are none."""
+        """Return the random draws of the examples in this forward pass; raise `Refused` if `forward` was given none."""
         if self.draws is None:
             raise Refused("expected draws of the examples for dropout in training mode, got none")
         return self.draws
@@ -252,7 +259,10 @@ class Stack:
         return outputs, tape
 
     def trained(self, modules: Sequence[nn.Module], theta: Tensor) -> list[nn.Module]:
-        """Return copies of `modules`, on their own devices, with the parameters `theta` (models, trainable)."""
+        """Return copies of `modules`, on their own devices, in which trainable parameters have the values `theta`.
+
+        Row m of `theta` (models, trainable) belongs to `modules[m]`.
+        """
         copies = []
         for at, module in enumerate(modules):
             trained = copy.deepcopy(module)
@@ -265,7 +275,7 @@ class Stack:
         return copies
 
     def tensor(self, values: Any) -> Tensor:
-        """Return `values` as a tensor on the stack's device; floats get the stack's type."""
+        """Return `values` as a tensor on the stack's device; floating-point values get the type of its parameters."""
         tensor = values if isinstance(values, Tensor) else torch.as_tensor(values)
         kind = self.dtype if tensor.is_floating_point() else None
         return tensor.to(device=self.device, dtype=kind)
@@ -284,7 +294,10 @@ class Stack:
 
 
 def check_batch_first(values: Tensor, examples: int) -> None:
-    """Raise `Refused` unless the length of `values` is a multiple of `examples` (augmented copies), which is not 0."""
+    """Raise `Refused` if `examples` is 0, or if the length of `values` is not a multiple of `examples`.
+
+    A multiple is allowed, because an example may have several augmented copies.
+    """
     if examples == 0 or len(values) % examples:
         raise Refused(
             f"expected the examples first in every layer's input, got shape {tuple(values.shape)} for {examples} "
@@ -293,7 +306,7 @@ def check_batch_first(values: Tensor, examples: int) -> None:
 
 
 def check_unmodified(values: Tensor, version: int) -> None:
-    """Raise `Refused` if the recorded tensor `values` was modified in place since `version`."""
+    """Raise `Refused` if the recorded tensor `values` was modified in place since its `_version` was `version`."""
     if values._version != version:
         raise Refused(
             "the input of a layer is modified in place by the module's forward; use the out-of-place operation"

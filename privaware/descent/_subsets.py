@@ -28,12 +28,20 @@ __all__ = ["Subsets", "settings_digest"]
 def settings_digest(
     recipe: DescentRecipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None
 ) -> str:
-    """Return a digest of the public settings that the result of a training depends on.
+    """Return a SHA-256 digest, as a hexadecimal text, of the public settings that the result of a training depends on.
 
-    `rows` is the declared number of rows. `mask` is the mask of `Training`, and `subsets` the examples of each model
-    (None: all). Of `stack` the names and shapes of trainable parameters count, the number of models, and the
-    fingerprint of the projection. The field `microbatch` of `recipe` and the device are left out: they change results
-    by rounding only. Values of parameters and examples are left out too.
+    The digest covers the following facts:
+
+    1. All fields of `recipe` except `microbatch`, which changes results by rounding only.
+    2. The noise multipliers, learning rates and clipping norms of `population`, and `rows`, the declared number of
+       rows.
+    3. From `stack`: the names and shapes of trainable parameters, the number of models, whether examples have random
+       draws (dropout or augmentation), and the fingerprint of the projection.
+    4. `mask` (models, trainable parameters), which is 0 for parameters that a model does not train; None if each model
+       trains all parameters.
+    5. `subsets`, the positions of the examples of each model; None if each model has all examples.
+
+    The device, the values of parameters and the examples are not covered.
     """
     fields = (recipe.steps, recipe.sampler, recipe.clip, recipe.update, recipe.average)
     more = (recipe.lr_schedule, recipe.noise_schedule, recipe.copies, recipe.precision, recipe.overflow)
@@ -56,8 +64,8 @@ def settings_digest(
 class Subsets:
     """The examples that each model is trained on.
 
-    `positions` (models, size of the largest subset) holds the positions of each model's examples, and `sizes` (models,)
-    their number; positions after them are padding.
+    Row m of `positions` (models, size of the largest subset) starts with the positions of the examples of model m, and
+    `sizes[m]` is their number. The entries after them are padding.
     """
 
     positions: np.ndarray
@@ -94,9 +102,11 @@ class Subsets:
             rng.shuffle(row[:size])
 
     def within(self, index: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of the examples with these indices into the models' subsets, and a mask of valid ones.
+        """Turn indices into the models' subsets into positions among all examples; return positions and a mask.
 
-        `index` and its mask `valid` are (models, width). An index beyond the size of a model's own subset is not valid.
+        `index` (models, width) counts from 0 within the subset of each model, and `valid` of the same shape is nonzero
+        for indices that count. Both results are (models, width). The mask is True where `valid` is nonzero and the
+        index is below the size of the model's subset. Where the mask is False, the position is padding.
         """
         own = (valid != 0) & (index < self.sizes[:, None])
         return np.take_along_axis(self.positions, np.where(own, index, 0), 1), own

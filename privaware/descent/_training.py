@@ -1,4 +1,4 @@
-"""Prepare the training of one stack of models, and take its steps."""
+"""Prepare the training of one stack (models of one architecture that are trained together), and take its steps."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ __all__ = ["Prepared", "Training", "on_device", "prepare"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A stack with layer rules, and the examples (`inputs`, `targets`) on its device.
+    """A stack of models that is ready for per-example gradients, and the examples as tensors on the stack's device.
 
-    If ranks hold `parts` of the examples, `inputs` and `targets` are the part of this rank; otherwise `parts` is None.
+    If several ranks (processes) each hold a part of the examples, `parts` describes the division, and `inputs` and
+    `targets` hold the part of this rank. Otherwise `parts` is None, and `inputs` and `targets` hold all examples.
     """
 
     stack: Stack
@@ -61,11 +62,13 @@ class Prepared:
 
 
 def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any, device: Any) -> Prepared:
-    """Stack the modules and probe the first one; raise `Refused` if it cannot be trained privately.
+    """Stack `modules`, copy the examples to `device`, and probe whether the first module can be trained privately.
 
-    `loss(outputs, targets)` returns one value for each example. If layer rules fail for the first module,
-    `torch.func.vmap` materialises the per-example gradients of the stack. Raise `WrongInput` unless there is one target
-    for each example.
+    If it cannot, raise `Refused`. The probe uses synthetic examples: per-example gradients by layer rules (formulas for
+    known types of layers) are compared with autograd. If the rules fail, `torch.func.vmap` computes the per-example
+    gradients of the returned stack instead. `loss(outputs, targets)` returns one value for each example. An attribute
+    `loss.watch` names classes of modules whose inputs the stack records for the loss. Raise `WrongInput` if the modules
+    differ in architecture, or unless there is one target for each example.
     """
     first, watch = modules[0], getattr(loss, "watch", ())
     check_layers(first)
@@ -77,9 +80,10 @@ def prepare(modules: Sequence[nn.Module], loss: Loss, inputs: Any, targets: Any,
 
 
 def on_device(stack: Stack, inputs: Any, targets: Any) -> Prepared:
-    """Return `stack` with the examples `inputs` and `targets` as tensors on its device; floats get the stack's type.
+    """Return `stack` with the examples `inputs` and `targets` as tensors on its device.
 
-    Raise `WrongInput` unless there is one target for each example.
+    `inputs` is one array, or a tuple of arrays for a module with several inputs. Floating-point values get the type of
+    the stack's parameters. Raise `WrongInput` unless there is one target for each example.
     """
     examples, labels = stack.inputs(inputs), stack.tensor(targets)
     if len(labels) != len(examples[0]):
@@ -103,9 +107,12 @@ class Training:
     ) -> None:
         """Prepare the first step.
 
-        `prepared` is the stack of the modules of `members`, and the examples. `rows` is the declared number of rows.
-        `mask` (models, trainable) is 0 for parameters that a model does not train. With `ranks`, each rank sums a part
-        of the microbatches of a step (`_ranks.py`). Raise `WrongInput` if `rows` is not positive.
+        `prepared` is the stack of the modules of `members`, and the examples. `rows` is the declared number of rows:
+        sums are divided by `recipe.sampler.rate * rows`. `rng` draws samples and noise. `mask`
+        (models, trainable parameters) is 1 for parameters that a model trains and 0 for other parameters; None means
+        that each model trains all of them. With `ranks`, each rank sums a part of the microbatches of a step
+        (`_ranks.py`). Raise `WrongInput` if `rows` is not positive, and `Refused` if rounding of the sums cannot be
+        bounded (`lay_out`).
         """
         expect_count("", rows=rows)
         self.recipe, self.rng, self.ranks = recipe, rng, ranks
@@ -152,9 +159,11 @@ class Training:
             self._shuffle()
 
     def lay_out(self, slots: int) -> None:
-        """Choose the shape of microbatches for `slots` slots in each model, and allocate their group sums.
+        """Choose the shape of microbatches and allocate group sums, for samples of about `slots` examples of a model.
 
-        With noise, raise `Refused` if the norm of an example depends on its slot.
+        A slot is the place of one example in a microbatch. A group is a set of slots whose gradients are added in one
+        sum. The results are `self.layout`, and `self.group_sums` with one row for each model and group. With noise,
+        raise `Refused` if the gradient norm of an example depends on its slot, or if rounding exceeds its bound.
         """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
@@ -179,10 +188,12 @@ class Training:
         self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
     def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> MicrobatchLayout:
-        """Return a layout whose last microbatch may be narrower, if an example's numbers are the same in all shapes.
+        """Return a layout whose last microbatch may be narrower, or `self.layout` if that is not safe.
 
-        Otherwise return the present layout. `microbatch` and `most` are as in `MicrobatchLayout.of`, and `arithmetic`
-        gives the rounding bound.
+        The new layout has as many groups as `self.layout`, and is wide enough for the sample sizes expected. With noise
+        it is safe only if the rounding bound given by `arithmetic` holds, and the squared gradient norm of an example
+        has the same bits in all shapes. `microbatch` and `most` are the largest numbers of slots (places of examples)
+        of a microbatch and of a group, as in `MicrobatchLayout.of`.
         """
         sampler, groups = self.recipe.sampler, self.layout.groups
         for chance in (WIDE_CHANCE, FIT_CHANCE):
@@ -195,9 +206,10 @@ class Training:
         return self.layout
 
     def _alike_in_all(self, layout: MicrobatchLayout, sizes: Sequence[int], arithmetic: Arithmetic) -> bool:
-        """Return whether the rounding bound holds, and examples give the same bits, for all these group `sizes`.
+        """Return whether microbatches round alike in all shapes: `layout`, and `layout` with groups of each of `sizes`.
 
-        The bound is that of `arithmetic`. Shapes are `layout` and `layout` with groups of each of `sizes`.
+        Two conditions must hold. `arithmetic` bounds the rounding error by `ROUNDING` if all groups of the last
+        microbatch differ. The squared gradient norm of an example has the same bits in every slot of every shape.
         """
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False
@@ -209,7 +221,11 @@ class Training:
         return True
 
     def _shuffle(self) -> None:
-        """Put the examples into random order once, for full batches. (Sampled batches are shuffled at each step.)"""
+        """Put the examples into random order once, for full batches. (Sampled batches are shuffled at each step.)
+
+        If models have subsets, each subset is shuffled instead. If ranks hold parts of the examples, no example moves,
+        and `self.order` keeps the random order.
+        """
         if self.subsets is not None:
             self.subsets.shuffle(self.rng)
             return
@@ -224,7 +240,10 @@ class Training:
             self.stack.key.numbers = self.stack.key.numbers[index]
 
     def _alike(self, layout: MicrobatchLayout) -> Batch:
-        """Return a batch of this layout that holds one synthetic example in every slot."""
+        """Return a batch of the shape `layout` whose slots (places of examples) all hold the same synthetic example.
+
+        Only shapes and types of the training's inputs and targets are used; the target is zero.
+        """
         slots = self.models * layout.width
         one = (*synthetic_inputs(self.inputs, 1), self.targets.new_zeros(1, *self.targets.shape[1:]))
         *inputs, targets = (item.repeat_interleave(slots * self.recipe.copies, 0) for item in one)
@@ -232,7 +251,7 @@ class Training:
 
     @property
     def projected_cancelling(self) -> float:
-        """Bound on the norm of the vector summed for an example divided by the norm of its released vector."""
+        """Upper bound on `|summed vector| / |released vector|` of one example, which is 1 without a projection."""
         return 1.0 if self.stack.projection is None else self.stack.projection.cancelling
 
     @property
@@ -259,7 +278,7 @@ class Training:
         return self.state.step
 
     def released(self) -> list[nn.Module]:
-        """Return copies of the modules with the trained parameters; with their average, if the recipe has one.
+        """Return copies of the modules with the trained parameters, or with their average if the recipe has an average.
 
         Before the first step these are the initial parameters.
         """
@@ -277,19 +296,26 @@ class Training:
         self.state.step += 1
 
     def refresh(self) -> None:
-        """Let a projection choose its coordinates for this step, except for the first, which `__init__` prepared."""
+        """Let the projection choose its coordinates for the next step; do nothing without a projection.
+
+        Before the first step nothing is done either, because `__init__` has chosen the first coordinates.
+        """
         if self.stack.projection is not None and self.step:
             self.stack.projection.refresh(self.loss_at(self.step / self.recipe.steps), self.step)
 
     def loss_at(self, progress: Any) -> Any:
-        """Return the loss after the fraction `progress` of the steps."""
+        """Return the loss function to use when the fraction `progress` (0 to 1) of the steps is over.
+
+        It is `loss.at(progress)` if the recipe's loss has a method `at`, and the loss itself otherwise.
+        """
         loss = self.recipe.loss
         return loss.at(progress) if hasattr(loss, "at") else loss
 
     def samples(self) -> list[np.ndarray]:
-        """Return the positions of a new sample of each model, in random order (`_rounding.py` says why).
+        """Draw a sample for each model; return one array of positions of examples for each model, in random order.
 
-        A full batch was put into random order before training.
+        The bound on rounding errors needs the random order (`_rounding.py`). Full batches are not shuffled again here:
+        their order was drawn once, before training.
         """
         sizes = [self.examples] * self.models if self.subsets is None else self.subsets.sizes.tolist()
         samples = [self.recipe.sampler.draw(self.rng, size) for size in sizes]
@@ -303,9 +329,10 @@ class Training:
         return [subset[sample] for subset, sample in zip(self.subsets.positions, samples, strict=True)]
 
     def step_on(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool = False) -> None:
-        """Take one step on the microbatches `selections`; the caller counts the step in `state.step`.
+        """Take one step on the microbatches `selections`; the caller adds 1 to `state.step` afterwards.
 
-        With `capturing` no tensor value is read on the host, as a CUDA graph requires.
+        `settings` has the public numbers of the step, such as the learning rate. With `capturing` no tensor value is
+        read on the host, as a CUDA graph requires.
         """
         self.exact_sum.start()
         self.accumulate(settings, selections, capturing)
@@ -313,9 +340,9 @@ class Training:
         self.update(settings, noisy, deviation)
 
     def accumulate(self, settings: StepSettings, selections: Iterable[Microbatch], capturing: bool) -> None:
-        """Add the clipped per-example gradients of the microbatches `selections` to the exact sum.
+        """Add the clipped per-example gradients of the microbatches `selections` to `self.exact_sum`.
 
-        `capturing` is as in `step_on`.
+        `settings` has the public numbers of the step. With `capturing` no tensor value is read on the host.
         """
         loss = self.loss_at(settings.progress)
         margin = 1.0 if self.recipe.precision == "float32" else 1 - TF32_MARGIN
@@ -327,10 +354,11 @@ class Training:
             self.exact_sum.add(sums.view(self.models, -1, sums.shape[1]))
 
     def _batch(self, selection: Microbatch, step: Any) -> Batch:
-        """Return the examples of the microbatch `selection` as a batch, with `copies` augmented copies of each.
+        """Return the examples of the microbatch `selection` as a batch.
 
-        `step` is the number of the step, on which random draws depend. If `selection.index` is a slice and `copies` is
-        1, no memory is copied.
+        Each example is repeated `recipe.copies` times, and the copies are augmented by `recipe.augment`. Random draws
+        depend on `step`, the number of the step. If `copies` is 1 and `selection.index` is a slice of examples that
+        this rank holds, examples are not copied in memory before augmentation.
         """
         index, whole = selection.index, (*self.inputs, self.targets)
         *selected, targets = [_selected(item, index) for item in whole] if self.parts is None else self.parts.at(index)
@@ -345,7 +373,10 @@ class Training:
         return Batch(inputs, targets, examples, selection.valid, draws)
 
     def _draws(self, selection: Microbatch, step: Any) -> ExampleDraws | None:
-        """Return the draws of dropout and augmentation for `selection` in `step`; None if neither is used."""
+        """Return the random draws for dropout and augmentation of the examples in `selection`; None if neither is used.
+
+        `step` is the number of the step, on which the draws depend.
+        """
         key = self.stack.key
         if key is None:
             return None
@@ -357,9 +388,11 @@ class Training:
         return (self.state.norms * margin).repeat_interleave(examples // self.models)[:, None]
 
     def noisy_sum(self, settings: StepSettings) -> tuple[Tensor, Any]:
-        """Return the noisy sums, and the standard deviation of each model's noise; without noise, exact sums and 0.
+        """Return the sums of the step (models, columns) with noise, and the standard deviation of each model's noise.
 
-        If ranks train together, their exact sums are added up first.
+        The standard deviation is a float, or a (models, 1) tensor. Without noise the results are the exact sums and 0.
+        If ranks train together, their exact sums are added up first. A projection turns the exact sums into the sums
+        that it releases. The sums of a `quantile` clip have the count as last column.
         """
         exact = self.exact_sum.value()
         if self.ranks is not None:
@@ -374,9 +407,10 @@ class Training:
         return self.release.noisy(exact, settings, self.population.norm[0])
 
     def update(self, settings: StepSettings, noisy: Tensor, deviation: Any) -> None:
-        """Divide the noisy sums by a public number and update the parameters, which is post-processing.
+        """Divide the noisy sums by `recipe.sampler.rate * rows`, and update the parameters and their average in place.
 
-        `deviation` is the standard deviation of the noise of the sums.
+        This is post-processing. A projection first rebuilds gradients from the sums `noisy`. `deviation` is the
+        standard deviation of the noise in `noisy`. Parameters that a model does not train keep their values.
         """
         theta = self.state.theta
         if self.stack.projection is not None:

@@ -23,9 +23,10 @@ State = dict[str, Tensor]
 class Update(Protocol):
     """The interface of an update, which moves parameters along a noisy mean gradient.
 
-    `lr` is the learning rate. `initial_state(theta)` returns the state before the first step. `apply(theta, gradient,
-    state, lr, deviation)` changes `theta` and `state` in place; `deviation` is the standard deviation of the noise in
-    the mean gradient.
+    The field `lr` is the learning rate before any schedule. `initial_state(theta)` returns the tensors that the update
+    keeps, before the first step. `apply(theta, gradient, state, lr, deviation)` changes `theta` and `state` in place.
+    `theta` and `gradient` are (models, parameters). The arguments `lr`, the learning rate of this step, and
+    `deviation`, the standard deviation of the noise in the mean gradient, are floats or (models, 1) tensors.
     """
 
     @property
@@ -106,7 +107,7 @@ class two_rates:
     ratio : float
         The learning rate of the last parameters is `ratio * lr`.
     count : int
-        Number of last parameters, as single numbers.
+        How many numbers at the end of a model's flat parameter vector get the other learning rate.
     """
 
     lr: float
@@ -188,11 +189,11 @@ def _descend(theta: Tensor, direction: Tensor, lr: Any) -> None:
 
 
 class Average(Protocol):
-    """The interface of an average over steps, which is released instead of the last parameters.
+    """The interface of an average of parameters over steps, which is released instead of the last parameters.
 
-    `weight(step, steps)` returns how far the average moves towards the parameters after step number `step` (from 0); a
-    weight of 1 replaces the average by the parameters. `update(theta, state, weight)` moves the average in place.
-    `initial_state(theta)` returns the state before the first step.
+    `initial_state(theta)` returns the state before the first step. After step number `step` (from 0) of `steps`,
+    `update(theta, state, weight)` changes the average in place to `average + weight * (theta - average)`.
+    `weight(step, steps)` returns this weight; a weight of 1 replaces the average by the parameters.
     """
 
     def initial_state(self, theta: Tensor) -> State: ...
@@ -219,7 +220,8 @@ class tail(_Mean):
     Parameters
     ----------
     share : float
-        The fraction of the steps to average over, in (0, 1].
+        The fraction of the steps to average over, in (0, 1]. The last `round(share * steps)` steps are averaged, and at
+        least one. The last `round(share * steps)` steps are averaged, and at least one.
     """
 
     share: float = 0.5
@@ -236,12 +238,13 @@ class tail(_Mean):
 class ema(_Mean):
     """An exponential moving average whose decay is smaller in early steps: `min(decay, (step + 1) / (step + 10))`.
 
+    `step` counts from 0. At each step the average becomes `d * average + (1 - d) * parameters`, where d is this decay.
     The average starts with the parameters after the first step.
 
     Parameters
     ----------
     decay : float
-        The factor of the average at each step, in [0, 1).
+        The largest factor of the average at a step, in [0, 1).
     """
 
     decay: float = 0.99

@@ -137,9 +137,10 @@ if triton is not None:
 
 
 class ChaCha20:
-    """A stream of random numbers on one device. `key` has 32 bytes; `counter` is the number of the next block.
+    """A stream of random numbers on one device.
 
-    Every draw advances `counter` past the blocks that it used, so no block is used twice.
+    `key` has 32 bytes, and `counter` is the number of the next ChaCha20 block. Every draw advances `counter` past the
+    blocks that it used, so no block is used twice.
     """
 
     def __init__(self, key: bytes, device: Any, counter: int = 0) -> None:
@@ -156,10 +157,10 @@ class ChaCha20:
         return self._numbers(shape, normal=True)
 
     def noisy(self, exact: Tensor, scale: Tensor, spacing: float) -> Tensor:
-        """Return `exact + scale * normal`, for `exact` (models, width) and `scale` (models, 1), by one kernel.
+        """Return `exact` (models, width) plus `scale` (models, 1) times new standard normal numbers, by one kernel.
 
-        The result is rounded to a multiple of the largest power of two that is at most `scale * spacing`. Call it only
-        if `fits` returns True; there is no version without Triton.
+        The result has the type of `exact`. Each row is rounded to multiples of the largest power of two that is at most
+        `scale * spacing`. Call it only if `fits` returns True; there is no version without Triton.
         """
         out = torch.empty_like(exact)
         arguments = (self.key, self.counter, exact, scale, out, exact.shape[1], exact.numel(), spacing)
@@ -168,9 +169,10 @@ class ChaCha20:
         return out
 
     def fits(self, exact: Tensor, scale: Any) -> bool:
-        """Return whether `noisy` supports these arguments on a device that is `elementwise.ready`.
+        """Return whether `noisy` supports these arguments, on a device for which Triton compiles kernels.
 
-        `exact` must be a contiguous matrix, and `scale` a contiguous tensor with one number for each row of `exact`.
+        `exact` must be a contiguous floating-point matrix, and `scale` a contiguous floating-point tensor (rows of
+        `exact`, 1).
         """
         if not isinstance(scale, Tensor) or exact.ndim != 2 or scale.shape != (len(exact), 1):
             return False
@@ -183,7 +185,7 @@ class ChaCha20:
 
     @classmethod
     def restore(cls, state: dict[str, Any], device: Any) -> ChaCha20:
-        """Return the stream with this `state` on a device."""
+        """Return the stream with this `state`, a result of the method `state`, on `device`."""
         return cls(b"".join(word.to_bytes(4, "little") for word in state["key"]), device, state["counter"])
 
     def _numbers(self, shape: tuple[int, ...], normal: bool) -> Tensor:
@@ -208,7 +210,7 @@ class ChaCha20:
 
 
 def block_words(key: Tensor, numbers: Tensor, nonce: tuple[int, int] = (0, 0)) -> Tensor:
-    """Return the words (16, blocks), as int64, of the blocks with these counter `numbers`.
+    """Return the 16 words of ChaCha20 blocks as int64 (16, blocks), for the blocks with these counter `numbers`.
 
     `key` holds 8 words of 32 bits as int64. Counter and nonce have 64 bits each; `nonce` is two words, the low one
     first.
@@ -229,7 +231,10 @@ def block_words(key: Tensor, numbers: Tensor, nonce: tuple[int, int] = (0, 0)) -
 
 
 def _quarter_rounds(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Apply four quarter rounds in parallel."""
+    """Apply ChaCha20's quarter round to four columns of words at once, and return the new words.
+
+    Each argument is (4, blocks), words of 32 bits as int64.
+    """
     for left, right in ((16, 12), (8, 7)):
         a = (a + b) & WORD
         d = _rotated(d ^ a, left)

@@ -21,9 +21,11 @@ __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_back
 
 
 class Images(NamedTuple):
-    """A block's outputs in channels-first layout, in channels-last layout too (None if not requested), and `argmax`.
+    """The outputs of `bias_activation_pool`.
 
-    `argmax` is the position, from 0 to 3, of the largest input of each 2 x 2 window (int8), or None without a pool.
+    `channels_first` holds the images in channels-first layout. `channels_last` holds the same images in channels-last
+    layout, or None if they were not requested. `argmax` is the position, from 0 to 3, of the largest input of each 2 x
+    2 window (int8), or None without a pool.
     """
 
     channels_first: Any
@@ -32,7 +34,11 @@ class Images(NamedTuple):
 
 
 class Above(NamedTuple):
-    """What a block's backward pass reads: the output's gradient, the output in the same layout, and the argmax."""
+    """What the backward pass of `bias_activation_pool` reads.
+
+    `gradient` is the gradient with respect to the output, and `output` the output; both have the same layout. `argmax`
+    is as in `Images`.
+    """
 
     gradient: Any
     output: Any
@@ -181,11 +187,11 @@ if triton is not None:
 
 
 def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, channels_last: bool) -> Images:
-    """Return the block's outputs from its convolution's outputs `z` (n, filters, height, width).
+    """Return `activation(z + bias)` for the outputs `z` (n, filters, height, width) of a convolution.
 
     `z` may have either layout, and its number of filters is a multiple of 16. `bias` (filters,) may be None.
     `activation` is "tanh" or "relu". With `pool` a max pool over 2 x 2 windows follows, which drops an odd last line or
-    column. With `channels_last` the outputs are written in channels-last layout too.
+    column. With `channels_last` the outputs are written in channels-last layout too. The outputs have the type of `z`.
     """
     import torch
 
@@ -220,11 +226,11 @@ def bias_activation_pool(z: Any, bias: Any, activation: str, *, pool: bool, chan
 def bias_activation_pool_backward(
     above: Above, size: Any, activation: str, *, channels_last: bool, channels_first: bool, sums: bool
 ) -> tuple[Any, Any, Any]:
-    """Return the gradient with respect to the convolution's outputs in three forms.
+    """Return the gradient with respect to `z`, the argument of `bias_activation_pool`, in up to three forms.
 
-    `size` is the (height, width) of these outputs. `above` is what the backward pass reads, and `activation` is "tanh"
-    or "relu". The forms are: channels-last layout, channels-first layout, and summed over positions, (n, filters) in
-    float32. A form that is not requested by `channels_last`, `channels_first` or `sums` is None.
+    The forms are: channels-last layout, channels-first layout, and summed over positions, (n, filters) in float32. A
+    form that is not requested by `channels_last`, `channels_first` or `sums` is None. `above` is what the backward pass
+    reads. `size` is the (height, width) of `z`, and `activation` is "tanh" or "relu".
     """
     import torch
 
@@ -258,9 +264,9 @@ def bias_activation_pool_backward(
 
 
 def _grid(examples: int, filters: int, positions: int) -> tuple[tuple[int, int], dict[str, int]]:
-    """Return the launch grid and the tile size; `filters` is a multiple of 16.
+    """Return the launch grid of a kernel and its tile size, by the names of the kernel's constants.
 
-    A program handles 16 or 32 filters of one example, at all positions in turn.
+    A program handles 16 or 32 filters of one example, at all `positions` in turn. `filters` is a multiple of 16.
     """
     each = 32 if filters % 32 == 0 else 16
     wide = max(16, min(64, 1 << (positions - 1).bit_length()))

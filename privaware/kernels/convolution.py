@@ -25,7 +25,7 @@ from privaware.kernels.elementwise import tl, triton
 __all__ = ["Conv2dGeometry", "Tile", "fits", "ghost_norm_sums", "per_example_gradients", "weighted_gradient_sum"]
 
 MOST_POSITIONS = 2**20
-"""Positions below this number are found exactly by a division in float32."""
+"""A kernel finds line and column of positions below this number exactly, although it divides in float32."""
 
 LARGEST_OFFSET = 2**30
 """Number of tensor entries that a kernel can address with offsets of 32 bits."""
@@ -44,9 +44,10 @@ class Conv2dGeometry(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """The work of one program: a tile of `filters` x `columns`, summed over `positions` at a time.
+    """The work of one program: a tile of `filters` x `columns` entries of one example's gradient, a matrix.
 
-    `warps` and `stages` are the launch options `num_warps` and `num_stages` of Triton.
+    The program adds the products of `positions` output positions at a time. `warps` and `stages` are the launch options
+    `num_warps` and `num_stages` of Triton.
     """
 
     filters: int
@@ -282,11 +283,11 @@ if triton is not None:
 
 
 def fits(x: Any, g: Any, copies: int) -> bool:
-    """Return whether the kernel should handle inputs `x` (n, channels, *positions) and output gradients `g`.
+    """Return whether the kernels should handle inputs `x` (n, channels, *positions) and output gradients `g`.
 
-    They must be float32 on a GPU with TF32 products and not empty. The `copies` of one example together must be below
-    `LARGEST_OFFSET` entries and `MOST_POSITIONS` output positions. Without TF32, tensor cores are not used, and a
-    library's matrix product of unfolded inputs is as fast.
+    Both must be float32 on a GPU with TF32 products and not empty. Without TF32 the kernels have no advantage, because
+    they would not use tensor cores. The `copies` augmented copies of one example together must have fewer than
+    `LARGEST_OFFSET` entries, in `x` and in `g`, and fewer than `MOST_POSITIONS` output positions.
     """
     import torch
 
@@ -307,14 +308,14 @@ def per_example_gradients(
     centred: Any = None,
     tile: Tile | None = None,
 ) -> tuple[Any, Any]:
-    """Return per-example gradients (examples, filters, kernel x channels), or None without `keep`, and sums of them.
+    """Return per-example gradients of filters (None unless `keep`), and sums from which norms are computed.
 
-    `x` (n, channels, height, width) are the inputs and `g` (n, filters, output height, output width) the output
-    gradients of `examples` examples, the copies of an example one after another. `geometry` is the convolution's.
-    Without `centred` the sums are squared norms (examples,). With `centred` filters (models, filters, kernel x
-    channels) they are (3, examples, filters): for each filter the gradient's squared norm, its inner product with the
-    centred filter, and the sum of its entries; examples are in model-major order, equally many for each model. `tile`
-    is chosen by `_tile` if None.
+    The gradients are (examples, filters, kernel x channels). `x` (n, channels, height, width) are the inputs and `g`
+    (n, filters, output height, output width) the output gradients of `examples` examples, the copies of an example one
+    after another. `geometry` is the convolution's. Without `centred` the sums are squared norms (examples,). With
+    `centred` filters (models, filters, kernel x channels) they are (3, examples, filters): for each filter the
+    gradient's squared norm, its inner product with the centred filter, and the sum of its entries. Then each model has
+    equally many consecutive examples. `tile` is chosen by `_tile` if None.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))
@@ -330,9 +331,10 @@ def weighted_gradient_sum(
 ) -> Any:
     """Return each model's sum of `factors` (examples,) times gradients, as (models, filters, kernel x channels).
 
-    `x`, `g` and `geometry` are as in `per_example_gradients`; `tile` is chosen by `_tile` if None. Examples are in
-    model-major order, equally many for each model. An example with a factor of zero adds nothing, even if its gradient
-    is not finite.
+    `x` (n, channels, height, width) are the inputs and `g` (n, filters, output height, output width) the output
+    gradients, the copies of an example one after another. Each model has equally many consecutive examples. `geometry`
+    is the convolution's; `tile` is chosen by `_tile` if None. An example with a factor of zero adds nothing, even if
+    its gradient is not finite.
     """
     examples = len(factors)
     tile = tile or _tile_of(x, g, geometry, examples)
@@ -417,9 +419,10 @@ def _launch(x: Any, g: Any, geometry: Conv2dGeometry, tile: Tile, launch: _Launc
 def ghost_norm_sums(left: Any, right: Any, geometry: Conv2dGeometry, input_size: Any, output_size: Any) -> Any:
     """Return (examples, 3): the squared norms of each example's gradient, unfolded inputs and output gradients.
 
-    `left` (examples, inputs, inputs) holds inner products of positions of the input, over channels. `right` (examples,
-    outputs, outputs) holds inner products of positions of the output gradient, over filters. Copies of an example count
-    as further positions. `input_size` and `output_size` are (height, width) of one copy; `geometry` is the
+    The norms are computed from inner products of positions. `left` (examples, inputs, inputs) holds the inner products,
+    over channels, of all pairs of positions of the input. `right` (examples, outputs, outputs) holds the inner
+    products, over filters, of all pairs of positions of the output gradient. Positions of all copies of an example
+    follow one another. `input_size` and `output_size` are the (height, width) of one copy; `geometry` is the
     convolution's.
     """
     examples, positions = len(right), right.shape[1]

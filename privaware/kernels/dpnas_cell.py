@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 ACTIVATIONS = ("linear", "relu", "selu", "tanh", "hardtanh", "sigmoid")
-"""Activations in the order of their numbers (`kind`)."""
+"""Names of the activations. The position of a name is the activation's number, the argument `kind` of the kernels."""
 
 WIDEST = 16384
-"""Largest number of values of a group that one program holds."""
+"""Largest number of values of one group of channels of one example that one program holds."""
 
 
 if triton is not None:
@@ -50,7 +50,7 @@ if triton is not None:
 
     @triton.jit
     def _bent(v, kind):
-        """Return the activation number `kind` of `v`; NaN stays NaN."""
+        """Return the activation of `v` with the number (index in `ACTIVATIONS`) `kind`; NaN stays NaN."""
         if kind == 1:
             v = tl.where(v <= 0.0, 0.0, v)
         elif kind == 2:
@@ -66,7 +66,7 @@ if triton is not None:
 
     @triton.jit
     def _bent_back(g, v, kind):
-        """Return `g` times the derivative of the activation number `kind` at `v`."""
+        """Return `g` times the derivative at `v` of the activation with the number (index in `ACTIVATIONS`) `kind`."""
         if kind == 1:
             g = tl.where(v <= 0.0, 0.0, g)
         elif kind == 2:
@@ -83,10 +83,11 @@ if triton is not None:
 
     @triton.jit
     def _near(x, channel, place, inside, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Return, for every place, the neighbour that tap `tap` (0 to 8, line by line) reads; zero beyond the edges.
+        """Return, for every position, one neighbour in its 3 x 3 window in `x`; a neighbour beyond the edges is zero.
 
-        `x` points to channels of `HIGH` x `WIDE` places. `inside` is the mask of existing pairs of `channel` and
-        `place`.
+        `tap` is the number of the neighbour in the window, from 0 to 8 line by line. `x` points to channels of `HIGH` x
+        `WIDE` positions. `channel` and `place` are the indices of channels and positions, and `inside` is the mask of
+        existing pairs.
         """
         seen = seen_from(inside, place // WIDE, place % WIDE, tap, HIGH, WIDE)
         at = x + channel * (HIGH * WIDE) + place + ((tap // 3 - 1) * WIDE + tap % 3 - 1)
@@ -94,9 +95,9 @@ if triton is not None:
 
     @triton.jit
     def _slid(x, w, channel, place, used, inside, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Convolve each channel of `x` with its own nine weights in `w`; `used` is the mask of existing channels.
+        """Convolve each channel of `x` with its own nine weights in `w`, by a 3 x 3 window with zeros beyond the edges.
 
-        The other arguments are as in `_near`.
+        `used` is the mask of existing channels. The other arguments are as in `_near`.
         """
         total = tl.zeros(inside.shape, tl.float32)
         for tap in tl.static_range(9):
@@ -230,8 +231,8 @@ if triton is not None:
 def fits(images: Any) -> bool:
     """Return whether the kernels support `images` (n, channels, height, width).
 
-    They must not be empty, must be float32 or bf16 on a ready GPU, and each example must be contiguous; gaps between
-    examples are allowed.
+    They must not be empty, must be float32 or bf16 on a GPU for which Triton compiles kernels, and each example must be
+    contiguous; gaps between examples are allowed.
     """
     import torch
 
@@ -257,9 +258,11 @@ def conv_norm_activation(
 ) -> tuple[Any, Any] | None:
     """Write `activation(group_norm(conv(x)))` into `y`, or with `add` add it to `y`.
 
-    `weight` is (models, channels, 1, 3, 3), and examples are in model-major order. The group norm has `groups` groups
-    and adds `eps` to a variance. `kind` is the number of the activation in `ACTIVATIONS`. With `keep`, return the
-    normalised values and each group's scale for `conv_norm_activation_backward`; otherwise return None.
+    `x` and `y` are (n, channels, height, width). The convolution is depthwise, with a window of 3 x 3 and zeros beyond
+    the edges. `weight` is (models, channels, 1, 3, 3), and each model has equally many consecutive examples. The group
+    norm has `groups` groups and adds `eps` to a variance. `kind` is the number of the activation in `ACTIVATIONS`. With
+    `keep`, return the normalised values and each group's scale for `conv_norm_activation_backward`; otherwise return
+    None.
     """
     rows = len(x)
     normed = y.new_empty(x.shape) if keep else y
@@ -289,10 +292,10 @@ def conv_norm_activation(
 def conv_norm_activation_backward(
     x: Any, weight: Any, g: Any, kept: tuple[Any, Any], base: Any, dx: Any, groups: int, kind: int
 ) -> Any:
-    """Write `base` plus the gradient with respect to `x` into `dx`.
+    """Write `base` plus the gradient with respect to `x` into `dx`, and return per-example weight gradients.
 
-    Return per-example weight gradients (examples, channels, 9). `g` is the gradient with respect to the output, and
-    `kept` what `conv_norm_activation` returned for the same `groups` and `kind`. A `base` of None counts as 0. The
+    The weight gradients are (examples, channels, 9). `g` is the gradient with respect to the output, and `kept` what
+    `conv_norm_activation` returned for the same `x`, `weight`, `groups` and `kind`. A `base` of None counts as 0. The
     kernel uses `dx` for intermediate values, so `dx` must not overlap `base`.
     """
     rows, channels = x.shape[:2]
@@ -323,9 +326,9 @@ def conv_norm_activation_backward(
 
 
 def group_norm(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """Return the contiguous images `x` with each of `groups` groups of channels normalised, and each group's scale.
+    """Return the images `x` with each of `groups` groups of channels normalised, and the scale of each group.
 
-    The scale, of shape (examples, groups), is the reciprocal of the standard deviation (with `eps` under the root).
+    `x` (n, channels, height, width) is contiguous. The scale (n, groups) is `1 / sqrt(variance + eps)`.
     """
     y, scales = x.new_empty(x.shape), x.new_empty(len(x), groups)
     count = x[0].numel() // groups

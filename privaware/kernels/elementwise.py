@@ -184,7 +184,10 @@ def clip_factors(squares: Any, norm: Any, slack: float) -> Any:
 
 
 def scale_rows(values: Any, weights: Any) -> Any:
-    """Return each row of `values` times its weight; a row with weight zero is zero even if it is not finite."""
+    """Return each row of the matrix `values` times its entry of `weights`.
+
+    A row with weight zero becomes zeros even if it is not finite.
+    """
     out = values.new_empty(values.shape)
     width = values.shape[1]
     size = _size(width)
@@ -193,13 +196,13 @@ def scale_rows(values: Any, weights: Any) -> Any:
 
 
 def zero_rows(values: Any, good: Any) -> None:
-    """Write zeros, in place, into the rows of the contiguous `values` for which `good` is 0."""
+    """Write zeros, in place, into `values[r]` for each r with `good[r] == 0`; `values` is contiguous."""
     width = values.numel() // len(values)
     _zero_rows[(len(values),)](values, good, width, SIZE=_size(width))
 
 
 def in_order(keys: Any, index: Any, valid: Any) -> tuple[Any, Any]:
-    """Return `index` and `valid` (rows, width) with each row sorted by the row of `keys`.
+    """Return `index` and `valid` with the entries of each row sorted by ascending `keys`; all are (rows, width).
 
     An entry's new position is the number of smaller keys in its row, plus the number of equal keys before it.
     """

@@ -1,6 +1,7 @@
 """Sum groups of examples in float64 by CUDA kernels, with rounding to a lattice or through weight standardisation.
 
-PyTorch would pass over memory for each operation. These kernels read a model's groups once and keep them in registers.
+Rounding to a lattice means rounding to multiples of a power of two. PyTorch would pass over memory for each operation.
+These kernels read a model's groups once and keep them in registers.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -15,7 +16,7 @@ from privaware.kernels.elementwise import tl, triton
 __all__ = ["MOST_NUMBERS", "add_on_lattice", "add_standardised"]
 
 NUMBERS_PER_PROGRAM = 512
-"""Number of parameters that one program of the kernel sums."""
+"""Number of columns that one program of `add_on_lattice` sums."""
 
 MOST_NUMBERS = 2**13
 """Largest number of entries of a filter that one program can hold in its registers."""
@@ -55,10 +56,10 @@ if triton is not None:
 
 
 def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
-    """Add float32 `sums` (models, groups, width) to the float64 `total` (models, width), in place.
+    """Add float32 `sums` (models, groups, width), over their groups, to the float64 `total` (models, width), in place.
 
-    In the first `parameters` columns each sum is first rounded to the spacing of float64 numbers at `offset`
-    (models, 1).
+    In the first `parameters` columns each sum is first rounded to a multiple of the spacing of float64 numbers near
+    `offset` (models, 1), which is a power of two for each model.
     """
     models, groups, width = sums.shape
     grid = (triton.cdiv(width, NUMBERS_PER_PROGRAM), models)
@@ -66,11 +67,13 @@ def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
 
 
 def add_standardised(gradients: Any, centred: Any, sizes: Any, out: Any) -> None:
-    """Turn the gradients of standardised filters into the gradients of original filters, and add them to `out`.
+    """Turn gradients with respect to standardised filters into gradients with respect to original ones, added to `out`.
 
-    `gradients` is (rows, filters, ...). `centred` (models, filters, ...) holds the centred filters of each model and
-    `sizes` (models, filters) their scales. Each model has equally many consecutive rows, and a filter at most
-    `MOST_NUMBERS` entries. `out` is changed in place; its rows need not be adjacent.
+    For a gradient g with respect to a filter of n entries, which has the centred values c and the scale s, let
+    `p = g / s - c * sum(g * c) * n / (max(n - 1, 1) * s^3)`. Then `p - mean(p)` is added to `out`, in place.
+    `gradients` and `out` are (rows, filters, ...), `centred` is (models, filters, ...) and `sizes`, the scales,
+    (models, filters). Each model has equally many consecutive rows. A filter has at most `MOST_NUMBERS` entries. The
+    rows of `out` need not be adjacent in memory.
     """
     filters, count = gradients.shape[1], gradients[0, 0].numel()
     groups = len(gradients) // len(centred)

@@ -31,10 +31,11 @@ if triton is not None:
 
     @triton.jit
     def seen_from(inside, down, across, tap: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr):
-        """Return a mask of the places whose neighbour at kernel tap `tap` (0 to 8, line by line) lies inside the image.
+        """Return a mask of the positions whose neighbour in the 3 x 3 window lies inside the image.
 
-        `inside` is the mask of existing places, `down` and `across` are their lines and columns, and `HIGH` and `WIDE`
-        are the image's size.
+        `tap` is the number of the neighbour in the window, from 0 to 8 line by line. `inside` is the mask of existing
+        positions, `down` and `across` are their lines and columns, and `HIGH` and `WIDE` are the image's height and
+        width.
         """
         if tap < 3:
             inside = inside & (down > 0)
@@ -166,8 +167,8 @@ if triton is not None:
 def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
     """Write the maximum of the 3 x 3 window around each position of `x` into `y`, or with `add` add it to `y`.
 
-    Both are (n, channels, height, width). Return the position of each maximum in its window, from 0 to 8 (int8). Places
-    beyond the edges do not count.
+    Both are (n, channels, height, width). Return the place of each maximum in its window, from 0 to 8 line by line
+    (int8). Places beyond the edges of the image do not count.
     """
     index, width = _bytes(y), y[0].numel()
     _maxima[(len(x), triton.cdiv(width, SIZE))](
@@ -177,9 +178,10 @@ def max_pool_3x3(x: Any, y: Any, add: bool) -> Any:
 
 
 def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
-    """Write into `dx`, at each position, `base` (None: 0) plus the gradients `g` of windows whose maximum is there.
+    """Write the gradient with respect to the input of `max_pool_3x3` into `dx`, plus `base` unless it is None.
 
-    `index` is what `max_pool_3x3` returned.
+    At each position the gradient is the sum of the output gradients `g` of all windows whose maximum is there. `index`
+    is what `max_pool_3x3` returned. All are (n, channels, height, width).
     """
     width = dx[0].numel()
     under = dx if base is None else base
@@ -199,9 +201,10 @@ def max_pool_3x3_backward(g: Any, index: Any, base: Any, dx: Any) -> None:
 
 
 def max_pool_2x2(x: Any) -> tuple[Any, Any]:
-    """Return the maximum of each 2 x 2 block of contiguous images, in float32, and its position in the block, 0 to 3.
+    """Return the maximum of each 2 x 2 block of the images `x`, and its place in the block, from 0 to 3 line by line.
 
-    An odd last line or column is dropped.
+    `x` (n, channels, height, width) is contiguous. The maxima are float32 and the places int8, both with half the
+    height and width. An odd last line or column is dropped.
     """
     import torch
 
@@ -222,9 +225,10 @@ def max_pool_2x2_backward(g: Any, index: Any, dx: Any) -> None:
 
 
 def avg_pool_3x3(x: Any, base: Any, y: Any) -> None:
-    """Write `base + window_sum / 9` into `y` for each 3 x 3 window of `x`, where a `base` of None counts as 0.
+    """Write `base + window_sum / 9` into `y` for the 3 x 3 window around each position of `x`; no `base` counts as 0.
 
-    Values beyond the edges count as 0. The backward pass is the same operation.
+    All are (n, channels, height, width). Values beyond the edges count as 0. The backward pass is the same operation on
+    the gradients.
     """
     width = x[0].numel()
     under = y if base is None else base

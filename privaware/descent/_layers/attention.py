@@ -17,12 +17,19 @@ __all__ = ["attention", "has_rule"]
 
 
 def has_rule(layer: nn.MultiheadAttention) -> bool:
-    """Return whether the layer has no additional keys and values; the fallback handles layers that have them."""
+    """Return whether the layer rule applies: the layer has no `bias_k`, no `bias_v` and no `add_zero_attn`.
+
+    Any other layer is handled by the fallback, `torch.func.vmap`.
+    """
     return layer.bias_k is None and layer.bias_v is None and not layer.add_zero_attn
 
 
 def attention(stack: Stack, layer: nn.MultiheadAttention) -> Callable[..., Any]:
-    """Return the replacement of the forward function of an attention layer, which records its per-example gradients."""
+    """Return the replacement of the forward function of an attention layer, which records its per-example gradients.
+
+    It takes the same arguments and returns the same results as the layer's own function, for inputs with a batch
+    dimension.
+    """
     projections = _projections(stack, layer)
     output_projection = Affine(stack.parameter(layer.out_proj.weight), stack.parameter(layer.out_proj.bias))
 

@@ -35,9 +35,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 def fuse_conv_blocks(stack: Stack, watch: Sequence[str]) -> None:
     """Fuse each `Conv2d` in a plain sequence with the tanh or ReLU after it, and with a 2 x 2 max pool after that.
 
-    Layers are fused only if nothing else reads the values between them: no hook, no second use, no class name in
-    `watch`, whose inputs the loss reads.
-    A fused block runs its layers one after another where the kernels do not apply (`_fits`).
+    Layers are fused only if nothing else reads the values between them. So none of them has a hook, is used twice, or
+    has a class name in `watch` (the loss reads the inputs of such layers). A fused block runs its layers one after
+    another where the kernels do not apply (`_fits`).
     """
     uses = Counter(id(part) for _, part in stack.module.named_modules(remove_duplicate=False))
 
@@ -65,9 +65,10 @@ def _identity(values: Tensor) -> Tensor:
 
 
 class _Block(NamedTuple):
-    """The fixed facts of a block: geometry and activation of its convolution, and whether a max pool follows.
+    """The fixed facts of a fused block: a convolution, the activation after it, and perhaps a 2 x 2 max pool (`pool`).
 
-    `channels_last` is True if another convolution follows; then the output is written in channels-last layout too.
+    `geometry` says how the filters slide, and `activation` is "tanh" or "relu". `channels_last` is True if another
+    convolution follows; then the output is written in channels-last layout too.
     """
 
     geometry: Geometry

@@ -163,7 +163,7 @@ class ConvolutionGradient:
         return values.unflatten(0, (-1, self.copies)).transpose(1, 2).flatten(2)
 
     def chunk(self, examples: slice) -> ConvolutionGradient:
-        """Return the gradients of the given slice of `examples`."""
+        """Return the gradients of the examples in the slice `examples` as a new object, with nothing materialised."""
         stop = min(examples.stop, self.count)
         part = slice(examples.start * self.copies, stop * self.copies)
         return ConvolutionGradient(
@@ -210,7 +210,7 @@ class ConvolutionGradient:
         return gradients.view(self.count, *self.weight.shape[1:])
 
     def _as_weight(self, values: Tensor) -> Tensor:
-        """Return the kernel's channels-last `values` in the shape of the weight, (any number, *shape)."""
+        """Return the kernel's channels-last `values` in the shape of the weight, as (any number, out, in, *kernel)."""
         height, width, *kernel = self.weight.shape[1:]
         return values.view(-1, height, *kernel, width).movedim(-1, 2)
 

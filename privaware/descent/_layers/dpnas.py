@@ -17,9 +17,10 @@ __all__ = ["cell"]
 
 
 def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequence[_dpnas_cell.Edge]], Tensor]:
-    """Return the replacement of `graph.node_outputs`, which records per-example gradients.
+    """Return the replacement of the method `graph.node_outputs`, which also records per-example gradients.
 
-    If no kernels apply to an input, the layers follow their own rules.
+    The method returns all nodes of a cell, concatenated along channels, from the cell's input `first` and its `edges`.
+    If an operation has no GPU kernel for this input, the layers run one by one and follow their own rules.
     """
 
     def node_outputs(first: Tensor, edges: Sequence[_dpnas_cell.Edge]) -> Tensor:

@@ -61,7 +61,10 @@ class Geometry:
         return cls(SimpleNamespace(**layer))
 
     def padded(self, inputs: Tensor) -> Tensor:
-        """Return the inputs with the padding that the convolution itself cannot add."""
+        """Return `inputs` with the padding that `apply` does not add, or `inputs` themselves if there is none.
+
+        `apply` adds equal numbers of zeros on both sides. Any other padding is added here.
+        """
         return F.pad(inputs, self.both_sides, mode=self.mode) if self.pads_separately else inputs
 
     def apply(self, inputs: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
@@ -93,7 +96,8 @@ class Geometry:
     def for_kernel(self, inputs: Tensor, gradients: Tensor, copies: int) -> Conv2dGeometry | None:
         """Return the geometry for the GPU kernel of per-example gradients, or None if that kernel does not apply.
 
-        `copies` is the number of augmented copies of an example.
+        `inputs` (n, channels, *positions) and `gradients`, with respect to the outputs, hold `copies` augmented copies
+        of each example. The kernel handles one and two dimensions without groups, in float32 with TF32 products.
         """
         flat = self.groups == 1 and len(self.kernel) <= 2
         if not flat or not convolution_kernels.fits(inputs, gradients, copies):
@@ -107,9 +111,11 @@ class Geometry:
         return Conv2dGeometry(kernel, stride, padding, dilation)
 
     def depthwise_gradients(self, inputs: Tensor, gradients: Tensor) -> Tensor:
-        """Return per-input gradients (n, channels, kernel) with respect to the weights of a depthwise convolution.
+        """Return gradients (n, channels, kernel entries) with respect to the weights of a depthwise convolution.
 
-        Each kernel tap takes an elementwise product and a sum, which is faster than matrix products of such shapes.
+        There is one gradient for each of the n `inputs` (n, channels, *positions), which have the padding of `padded`
+        already. `gradients` are with respect to the outputs. Each kernel entry takes an elementwise product and a sum,
+        which is faster than matrix products of such shapes.
         """
         if len(self.kernel) == 2 and elementwise.fits(inputs, gradients):
             geometry = (self.kernel, self.stride, self.padding, self.dilation)
@@ -127,10 +133,11 @@ class Geometry:
         return by_taps
 
     def columns(self, inputs: Tensor, output_size: tuple[int, ...], positions_first: bool = False) -> Tensor:
-        """Return the unfolded inputs (n, channels x kernel, positions), or with `positions_first` transposed.
+        """Return the unfolded inputs (n, channels * kernel, positions), or (n, positions, channels * kernel).
 
-        A column holds the inputs that one position of the output depends on. `output_size` is the number of positions
-        in each dimension. `inputs` must have the padding of `padded` already.
+        The second form is returned with `positions_first`. A position is a place of the output, and its entries are the
+        inputs that it depends on. `output_size` is the number of positions in each dimension. `inputs` must have the
+        padding of `padded` already.
         """
         if any(self.padding):
             inputs = F.pad(inputs, [side for pad in reversed(self.padding) for side in (pad, pad)])
@@ -145,9 +152,10 @@ class Geometry:
 
 
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """Return the inputs of each model convolved with its own parameters.
+    """Return the inputs of each model convolved with the model's own `weight` and `bias`.
 
-    `inputs` are in model-major order. The first dimension of `weight` and `bias` is models, or 1 if all have the same.
+    `inputs` hold all examples of model 0 first, then those of model 1, and so on. The first dimension of `weight` and
+    `bias` is models, or 1 if all models have the same values.
 
     A GPU uses one grouped convolution, unless a model has more than `GROUPED_LIMIT` multiply-adds or the inputs have
     one channel only; then it convolves the models one after another, as a CPU always does.

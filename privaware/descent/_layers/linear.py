@@ -24,7 +24,7 @@ __all__ = ["Affine", "affine", "by_example", "embedding", "linear", "multiply"]
 def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
     """Return the replacement of the forward function of an embedding, which records its per-example gradients.
 
-    The entry `layer.padding_idx` gets no gradient.
+    The row `layer.padding_idx` of the table gets no gradient.
     """
     name, table = stack.parameter(layer.weight)
     assert table is not None
@@ -55,15 +55,16 @@ def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
 
 
 Named = tuple[str | None, Tensor | None]
-"""The slot name (None if frozen) and the stacked values of a parameter."""
+"""The name (None if frozen) and the stacked values of a parameter, (models, *shape) or (1, *shape) if all are equal."""
 
 
 @dataclass(frozen=True)
 class Affine:
     """The matrix and the bias of a linear map.
 
-    `weight` and `bias` are pairs of slot name and stacked values. Each may be a slice (`weight_part`, `bias_part`) of
-    the first dimension of a larger parameter; None means the whole parameter.
+    `weight` and `bias` are pairs of a parameter's name (None if frozen) and its values (models, *shape); values of None
+    mean no bias. A matrix or bias may be a slice of a larger parameter: `weight_part` and `bias_part` are slices of the
+    parameter's first dimension, or None for the whole parameter. The values are those of the slice.
     """
 
     weight: Named
@@ -79,9 +80,10 @@ def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
 
 
 def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
-    """Return the outputs of a linear map with each model's own parameters.
+    """Return the outputs of a linear map with each model's own `parameters`.
 
-    `inputs` are in model-major order. The map is recorded unless weight and bias are both frozen.
+    `inputs` (examples, ..., in) hold all examples of model 0 first, then those of model 1, and so on. Unless weight and
+    bias are both frozen, the stack records how to compute their per-example gradients.
     """
     weight_name, weights = parameters.weight
     bias_name, biases = parameters.bias
@@ -116,8 +118,8 @@ def _bias(outer: OuterProduct, weight_trained: bool, part: slice | None) -> PerE
 def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
     """Return `inputs @ weights.T + biases`, with each model's own parameters.
 
-    `inputs` are in model-major order. The first dimension of `weights` and `biases` is models, or 1 if all have the
-    same.
+    `inputs` (examples, ..., in) hold all examples of model 0 first, then those of model 1, and so on. `weights` are
+    (models, out, in) and `biases` (models, out) or None; the first dimension is 1 if all models have the same values.
     """
     if len(weights) == 1 and (biases is None or len(biases) == 1):
         return F.linear(inputs, weights[0], None if biases is None else biases[0])

@@ -23,9 +23,10 @@ __all__ = ["channel_norm", "feature_norm"]
 class _Norm:
     """How a layer normalises.
 
-    `normalise` maps inputs to normalised values. `broadcast(values, inputs)` gives a scale or shift the number of
-    dimensions of the inputs. `reduce(values, examples)` sums values over the positions, and the augmented copies of an
-    example, that share an entry of the scale or shift.
+    `normalise` maps inputs to normalised values. `broadcast(values, inputs)` adds dimensions to a scale or shift, so
+    that it can be multiplied with or added to `inputs`. `reduce(values, examples)` sums gradients over all positions of
+    an example, and over its augmented copies, that share an entry of the scale or shift; the result is
+    (examples, *shape of the scale).
     """
 
     normalise: Callable[[Tensor], Tensor]
@@ -78,9 +79,10 @@ def feature_norm(stack: Stack, layer: Any) -> Callable[[Tensor], Tensor]:
 
 
 def _scale_and_shift(stack: Stack, layer: Any, norm: _Norm) -> Callable[[Tensor], Tensor]:
-    """Return the function that computes and records `normalise(inputs) * weight + bias`, with both from `layer`.
+    """Return the forward function `normalise(inputs) * weight + bias`, with the weight and bias of `layer`.
 
-    A weight or bias that is None is left out. Frozen ones have no per-example gradients.
+    The function also records how to compute their per-example gradients, except for a frozen weight or bias. A weight
+    or bias that is None is left out.
     """
     weight_name, weight = stack.parameter(layer.weight)
     bias_name, bias = stack.parameter(getattr(layer, "bias", None))

@@ -57,7 +57,10 @@ class PerUnitActivation(nn.Module):
 
 
 def per_unit_activation(stack: Stack, layer: PerUnitActivation) -> Callable[[Tensor], Tensor]:
-    """Return the replacement of the layer's forward function, with each model's own activations; it records nothing."""
+    """Return the replacement of the layer's forward function, in which each model uses its own activations.
+
+    It records no gradients, because the layer has no trainable parameters.
+    """
     _, selected = stack.parameter(layer.selected)
     assert selected is not None
     return lambda inputs: _activate(layer.kinds, inputs, selected)
@@ -116,11 +119,12 @@ def stackable_groups(
 ) -> list[list[int]]:
     """Return groups of positions in `modules`; the modules of a group are trained in one stack.
 
-    The modules of a group may differ in widths, activations and frozen layers, which padding evens out, if padding is
-    cheaper than another stack. On a CPU activations and frozen layers must agree, because computing activations that
-    were not selected would cost as much as a stack saves. With `per_layer` clipping they must agree too, because a
-    layer's clipping norm depends on how many layers are trained. Without `padded` the modules of a group agree in
-    structure and in all shapes. The positions of a group ascend.
+    The modules of a group have equal structure and shapes, unless they are fully connected modules that can be padded
+    to the same shape (`padded`). Padded modules may differ in widths, if padding is cheaper than another stack. On a
+    GPU without `per_layer` clipping they may also differ in activations and frozen layers. On a CPU activations and
+    frozen layers must agree, because computing activations that were not selected would cost as much as a stack saves.
+    With `per_layer` clipping activations and frozen layers must agree, because a layer's clipping norm depends on how
+    many layers are trained. The positions of a group ascend.
     """
     cpu = str(device).startswith("cpu")
     strict = cpu or per_layer or not padded
@@ -139,10 +143,11 @@ def stackable_groups(
 
 
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:
-    """Return groups of modules, filled from the largest module to the smallest.
+    """Return groups of module positions for stacks, filled from the largest module to the smallest.
 
-    `shapes` are the parameter shapes of each module, by its position. A new group starts if the last would have too
-    much padding, which has another limit on a `cpu` than on a GPU.
+    `shapes` has the parameter shapes of each module, by its position. A module starts a new group if the padding would
+    exceed the limit in the last group. The limit on a CPU is `PADDING_LIMIT["cpu"]`. On a GPU it is
+    `PADDING_LIMIT["cuda"]`, or `PADDING_ALLOWED` more parameters if that is larger.
     """
     groups: list[list[int]] = []
     for at in sorted(shapes, key=lambda at: (-_count(shapes[at]), shapes[at])):
@@ -232,7 +237,7 @@ def _shares_objects(module: nn.Module) -> bool:
 def _frozen_in_part(layer: nn.Linear) -> tuple[bool, ...] | None:
     """Return for each parameter of a partly frozen `layer` whether it is trained; None if all or none are trained.
 
-    Models of one population must have equal results, because gradient norms are computed for whole layers.
+    All models of a padded stack must agree in this result, because gradient norms are computed for whole layers.
     """
     flags = tuple(parameter.requires_grad for parameter in layer.parameters())
     return flags if len(set(flags)) > 1 else None
@@ -270,9 +275,10 @@ def _padded(module: nn.Module, modules: list[nn.Module]) -> tuple[nn.Module, Ten
 
 
 def _padded_linear(layer: nn.Linear, same: Sequence[Any]) -> tuple[nn.Linear, list[Tensor]]:
-    """Return a copy of `layer` of the widest shape, and the masks of its parameters that some model trains.
+    """Return a copy of `layer` padded with zeros to the largest shape of `same`, and a list of flat masks.
 
-    `same` are the layers of all models at the same place.
+    `same` are the layers of all models at the same place. There is one mask for each parameter (weight, bias) that some
+    model trains: 1 for numbers that `layer` trains, and 0 for padding and frozen numbers.
     """
     padded, masks = copy.deepcopy(layer), []
     for name, parameter in layer.named_parameters():

@@ -24,7 +24,7 @@ def is_max_pool_2x2(layer: nn.Module) -> bool:
 
 
 def max_pool_2x2(inputs: Tensor) -> Tensor:
-    """Return the maxima of the 2 x 2 blocks of `inputs` (n, channels, height, width)."""
+    """Return the maxima of 2 x 2 blocks of `inputs` (n, channels, height, width); drop an odd last line or column."""
     if inputs.ndim == 4 and inputs.numel() and elementwise.fits(inputs):
         maxima: Tensor = BlockMaxima.apply(inputs.contiguous())
         return maxima

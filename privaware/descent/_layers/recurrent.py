@@ -78,7 +78,8 @@ def _initial_state(layer: Any, values: Tensor, hx: Any, is_lstm: bool) -> tuple[
 def single_bias_lstm(stack: Stack, layer: Any) -> Callable[..., Any]:
     """Return the replacement of the forward function of `privaware.models.LSTM`, which records its gradients.
 
-    This LSTM has one layer, one direction and one bias vector. The replacement returns all hidden states.
+    This LSTM has one layer, one direction and one bias vector. The replacement takes inputs (examples, time, columns)
+    and returns the hidden states of all times (examples, time, units). The initial state is zero.
     """
     parameters = {"weight_ih": layer.weight_ih, "weight_hh": layer.weight_hh, "bias_ih": layer.bias}
     direction = _Direction(stack, parameters, _lstm)
@@ -97,10 +98,12 @@ def _direction(stack: Stack, layer: Any, suffix: str) -> _Direction:
 
 
 class _Direction:
-    """A recurrent layer in one direction, unrolled over time; a call returns all hidden states and the last state.
+    """A recurrent layer in one direction, unrolled over time.
 
-    `parameters` has the layer's parameters by their names in `PARAMETERS`; a bias may be absent. `cell` computes one
-    step. With `backwards` the steps run from the last to the first, and hidden states are returned in order of time.
+    A call takes inputs (examples, time, columns) and an initial state, a tuple of tensors (examples, units). It returns
+    the hidden states of all times (examples, time, units), in order of time, and the last state. `parameters` has the
+    layer's parameters by their names in `PARAMETERS`; a bias may be absent. `cell` computes one step. With `backwards`
+    the steps run from the last time to the first.
     """
 
     def __init__(self, stack: Stack, parameters: dict[str, Tensor | None], cell: Cell, backwards: bool = False) -> None:

@@ -31,16 +31,18 @@ from privaware.models._dpnas.cell_graph import CellGraph
 __all__ = ["stacked"]
 
 Rule = Callable[[Stack, Any], Callable[..., Any]]
-"""A function from the stack and a layer to the replacement of the layer's forward function."""
+"""A function `(stack, layer) -> forward` that returns a replacement of the layer's forward function."""
 
 
 def stacked(
     modules: Sequence[nn.Module], *, device: Any = "cpu", materialise: bool = False, watch: Sequence[str] = ()
 ) -> Stack:
-    """Stack modules of one architecture and give their layers their rules.
+    """Return a stack of `modules`, which have one architecture, on `device`, and install its layer rules.
 
-    With `materialise` only the rules of dropout are used, and `torch.func.vmap` materialises all per-example gradients.
-    `modules` are copied to `device`. The inputs of modules whose class name is in `watch` are recorded for the loss.
+    A layer rule replaces a layer's forward function by one that also records how to compute per-example gradients.
+    Layers without a rule use `torch.func.vmap`, which materialises per-example gradients. With `materialise` it does so
+    for all layers, and only dropout layers get their rules. `modules` are not changed. The inputs of modules whose
+    class name is in `watch` are recorded for the loss.
     """
     stack = Stack(modules, device=device)
     _install(stack, materialise, watch)
@@ -49,7 +51,10 @@ def stacked(
 
 
 def rules() -> dict[type[nn.Module], Rule]:
-    """Return the rule of each layer type. A subclass is another type, because it may have another forward function."""
+    """Return the layer rule of each layer type: the function that makes the replacement of a layer's forward function.
+
+    A subclass of a type has no rule, because it may have another forward function.
+    """
     table: dict[type[nn.Module], Rule] = {
         nn.Linear: linear,
         nn.modules.linear.NonDynamicallyQuantizableLinear: linear,
@@ -67,11 +72,12 @@ def rules() -> dict[type[nn.Module], Rule]:
 
 
 def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> None:
-    """Give every layer whose parameters are trained or differ between models its rule, or the fallback.
+    """Replace the forward functions of layers of `stack.module` by layer rules.
 
-    With `materialise` all such layers get the fallback. Dropout layers are replaced too. Without `materialise` 2 x 2
-    max pools are replaced, and convolutions are fused with what follows (`fuse_conv_blocks`, which gets `watch`). No
-    layer computes in place any more.
+    Each layer whose parameters are trained or differ between models gets its rule. It gets the fallback by
+    `torch.func.vmap` if it has no rule, and always with `materialise`. Dropout layers are replaced in any case. Without
+    `materialise`, max pools over 2 x 2 blocks are replaced too, and convolutions are fused with what follows
+    (`fuse_conv_blocks`, which gets `watch`). No layer computes in place any more.
     """
     known = rules()
     for module in stack.module.modules():

@@ -22,10 +22,9 @@ __all__ = ["vmap_fallback"]
 
 
 def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
-    """Return the replacement of the forward function of a module that has no rule.
+    """Return the replacement of the forward function of a module that has no rule, which records per-example gradients.
 
-    The replacement records per-example gradients. It raises `Refused` if no argument is a tensor with the examples in
-    front.
+    The replacement raises `Refused` if it is called without a tensor whose first dimension counts examples.
     """
     plain = copy.deepcopy(layer, {id(buffer): buffer for buffer in layer.buffers()})
     parameters = {local: stack.parameter(p) for local, p in layer.named_parameters()}
