@@ -1,10 +1,11 @@
 """ARFF files of Weka: a header that names and types the columns, and rows that are dense or sparse.
 
 A column is `numeric` (also `real`, `integer`), a list of values in braces, `string`, or a `date` with its pattern. A
-list of values in the header declares a column of categories. Which categories occur is still declared in the schema or
-released under privacy, as for the categories of a data frame. A value is missing if it is `?` without quotation marks,
-or empty in a dense row. In a sparse row `{2 x, 5 y}` columns count from 0. A column that a sparse row does not name is
-0, the first of the listed values, an empty string, or the first moment of 1970.
+list of values in the header declares a column of categories. But the list does not count as public: categories still
+have to be declared in the schema or released under privacy, as for the categories of a data frame. A value is missing
+if it is `?` without quotation marks, or empty in a dense row. A sparse row such as `{2 x, 5 y}` has pairs of a column
+number, from 0, and a value. A column that a sparse row does not name is 0, the first of the listed values, an empty
+string, or the first moment of 1970.
 """
 
 from __future__ import annotations
@@ -66,16 +67,21 @@ class Attribute:
 
     @property
     def left_out(self) -> str:
-        """The value in a sparse row that does not name this column: 0, the first category, 1970-01-01 or empty text."""
+        """The value in a sparse row that does not name this column, as text.
+
+        It is "0" for a number, the first category (empty if none is declared), an empty text for a string column, and
+        1970-01-01 for a date, in the column's `pattern`.
+        """
         if self.kind == "date":
             return datetime(1970, 1, 1).strftime(self.pattern)
         return "0" if self.kind == "number" else self.values[0] if self.values else ""
 
 
 def read_arff(path: Path, encoding: str | None = None) -> Raw:
-    """Return the table in a file; raise `WrongInput` with the line number if the file breaks the format.
+    """Return the table in an ARFF file; raise `WrongInput` if the file breaks the format.
 
-    Columns are float64, categories, dates (datetime64) or objects of str. `encoding` is UTF-8 by default.
+    Columns are float64, categories (pandas' Categorical), dates (datetime64) or objects of str. Missing values are NaN,
+    NaT or None. `encoding` is UTF-8 by default.
     """
     import pandas as pd
 
@@ -126,7 +132,10 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
 
 
 def _attribute(line: str, where: str) -> Attribute:
-    """Return the column that an @attribute line declares; errors begin with `where` (file and line)."""
+    """Return the column that an @attribute line declares.
+
+    Raise `WrongInput`, which begins with `where` (file and line), if the line or its type is not known.
+    """
     match = ATTRIBUTE.fullmatch(line)
     if match is None:
         raise WrongInput(f"{where}: expected @attribute NAME TYPE, got something else")
@@ -148,7 +157,10 @@ def _attribute(line: str, where: str) -> Attribute:
 
 
 def _pattern(java: str, where: str) -> str:
-    """Return Java's date pattern `java` as a Python format; errors begin with `where` (file and line)."""
+    """Return Java's date pattern `java` as a Python format.
+
+    Raise `WrongInput`, which begins with `where` (file and line), for letters that are not in `DATE_LETTERS`.
+    """
     parts = []
     for literal, run, _, other in re.findall(r"'([^']*)'|(([a-zA-Z])\3*)|([^a-zA-Z'])", java):
         if run and run not in DATE_LETTERS:
@@ -189,7 +201,11 @@ def _sparse(inner: str, attributes: list[Attribute], where: str) -> list[str | N
 
 
 def _fields(line: str, where: str) -> list[str]:
-    """Return the values between commas, still in their quotation marks; errors begin with `where` (file and line)."""
+    """Return the values between the commas of `line`, stripped, but still in their quotation marks.
+
+    A comma inside quotation marks belongs to the value. Raise `WrongInput`, which begins with `where` (file and line),
+    for a quotation mark that is not closed.
+    """
     if "'" not in line and '"' not in line:
         return [field.strip() for field in line.split(",")]
     fields, at, more = [], 0, True
@@ -203,7 +219,11 @@ def _fields(line: str, where: str) -> list[str]:
 
 
 def _plain(value: str) -> str:
-    """Return a value without its quotation marks; inside quotation marks a backslash escapes the next character."""
+    """Return a value, stripped, without its quotation marks.
+
+    Inside quotation marks a backslash escapes the next character: `\\n`, `\\t` and `\\r` are a line end, a tab and a
+    carriage return. A value without quotation marks stays as it is.
+    """
     value = value.strip()
     if value[:1] not in ("'", '"') or len(value) < 2:
         return value

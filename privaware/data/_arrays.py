@@ -29,10 +29,10 @@ GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L")
 
 
 def read_npz(path: Path) -> Raw:
-    """Return the arrays x and y, and the test arrays x_test and y_test if present, of an `.npz` file.
+    """Return the rows of an `.npz` file: the arrays x and y, and as `test` the arrays x_test and y_test if present.
 
-    x is a table of two dimensions, or images; y may be absent. Raise `WrongInput` if x is absent, and if x or y has
-    another type or shape.
+    x is a table of numbers (rows, columns), whose columns are called x0, x1 and so on, or images. y has one number or
+    text for each row and may be absent. Raise `WrongInput` if x is absent, or if one of them has another type or shape.
     """
     with parsing(path, ".npz with plain arrays x and y"), path.open("rb") as file:
         expect_small_archive(path)
@@ -98,10 +98,10 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 def read_folder(path: Path) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
 
-    Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. The rows are texts
-    only if all files in sub-folders are texts. Otherwise files that are no images are skipped. If no sub-folder has
-    images, the images of the folder itself are returned, without labels. Raise `WrongInput` if there are none, or if
-    images differ in size.
+    Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. If all files in
+    sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
+    are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. Raise
+    `WrongInput` if there are none, or if images differ in size.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
@@ -133,7 +133,7 @@ def _images(files: list[tuple[Path, str]], where: str) -> Raw:
 
 
 def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: str) -> tuple[np.ndarray, str]:
-    """Return the images of some files, at least one, as bytes, and a sentence if some are grey and others in colour.
+    """Return the images of some files, at least one, and a sentence if some are grey and others in colour.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: st
     Returns
     -------
     images : numpy.ndarray
-        Images of shape (files, channels, height, width).
+        Bytes (uint8) of shape (files, channels, height, width); 1 channel if all images are grey, otherwise 3.
     uneven : str
-        The sentence; empty if all images have the same channels.
+        The sentence; empty if all images are grey or all in colour.
     """
     expansion = Expansion(where, sum(file.stat().st_size for file in files))
     images = [_image(file, partial(named, at), expansion) for at, file in enumerate(files)]
@@ -185,10 +185,11 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
 
 
 def _image(file: Path, named: Callable[[], str], expansion: Expansion) -> np.ndarray:
-    """Return one image as bytes: (height, width) if grey, else (height, width, 3); alpha is dropped.
+    """Return one image as bytes (uint8): (height, width) if grey, else (height, width, 3); transparency is dropped.
 
-    A photograph is rotated by its orientation tag. 16 bits a pixel become 8. A message calls the file `named()`.
-    `expansion` counts the decoded bytes of all images before they are decoded.
+    A photograph is rotated by its orientation tag. 16 bits a pixel become 8. `expansion` counts the decoded bytes of
+    all images, and raises `WrongInput` past its limit before the image is decoded. A damaged file and an image of
+    floats raise `WrongInput`, too; a message calls the file `named()`.
     """
     from PIL import ImageOps
 
@@ -203,9 +204,10 @@ def _image(file: Path, named: Callable[[], str], expansion: Expansion) -> np.nda
 
 
 def _opened(file: Path, named: Callable[[], str]) -> Image.Image:
-    """Return an image whose header is read; Pillow refuses about 180 million pixels or more before it decodes them.
+    """Return the opened image; only its header is read.
 
-    A message calls the file `named()`.
+    Raise `WrongInput`, which calls the file `named()`, for an image that Pillow refuses for its size (about 180 million
+    pixels or more).
     """
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""Rows of a table before their bounds are known: one array for each column, in which each word is stored once."""
+"""Rows of a table before their bounds are known: one array for each column; each distinct word is stored once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ __all__ = ["Cells", "uncoded_column"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Cells:
-    """Columns of numbers (NaN if missing) or words (empty if missing), indexed like an array (rows, columns).
+    """Columns of numbers or of words, one entry for each row, indexed like an array (rows, columns).
 
-    A column of images holds their pixels as bytes. An undecided column of a text file may hold numbers with their
-    spellings (`Spelt`).
+    A missing number is NaN, a missing word is empty. Words are stored as distinct spellings and codes (`Words`). A
+    column of images holds the pixels of each image as bytes. An undecided column of a text file may hold numbers with
+    their spellings (`Spelt`). `rows` is the number of rows.
     """
 
     columns: tuple[np.ndarray | Words | Spelt, ...]
@@ -38,9 +39,10 @@ class Cells:
         return np.dtype(object)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return some rows, by mask, position or slice; one integer gives one row as an array.
+        """Return some rows as `Cells`, by mask, positions or slice; one integer gives one row as an object array.
 
-        `[:, n]` is one column as an array, `[:, list]` some columns.
+        `cells[rows, n]` is column number n (from 0) of the chosen rows as an object array, with words as str.
+        `cells[rows, list]` are the chosen rows as `Cells`, with the columns at the positions in the list.
         """
         if isinstance(index, tuple):
             rows, at = index
@@ -64,12 +66,12 @@ class Cells:
 
 
 def uncoded_column(x: Cells | np.ndarray, at: int) -> np.ndarray | Words | Spelt:
-    """Return one column of rows whose bounds are not known.
+    """Return one column of rows before bounds are known (`Data.uncoded`).
 
     Parameters
     ----------
     x : Cells or numpy.ndarray
-        The rows.
+        The rows; an array is two-dimensional.
     at : int
         The position of the column.
 

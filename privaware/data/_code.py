@@ -50,7 +50,8 @@ def coded(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndar
     schema : Schema
         The public facts.
     outside : Outside, optional
-        Counts the values that do not fit the schema and are allowed to; other such values raise `WrongInput`.
+        Counts, in place, the values that do not fit the schema and that it allows. Values that it does not allow raise
+        `WrongInput`.
 
     Returns
     -------
@@ -113,10 +114,10 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
 
 
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
-    """Return a mask of the rows whose word contains a line end; all false if `batch` is not from a text file.
+    """Return a mask of the rows whose word contains a line end.
 
-    `words` are the values of one column of `batch`. A stray quotation mark has probably swallowed a row there. Words in
-    `known` are exempt.
+    There a stray quotation mark has probably swallowed a row. `words` are the values of one column of `batch`. A word
+    in `known` is never marked. No row is marked if `batch` is not from a text file.
     """
     if batch.line is None:
         return np.zeros(len(words), dtype=bool)
@@ -124,10 +125,10 @@ def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarr
 
 
 def swallowed(batch: Raw, words: Words) -> np.ndarray:
-    """Return a mask of the rows with a text over several lines, one of which (not the first) looks like a record.
+    """Return a mask of the rows whose text has a line, other than its first, that looks like a record of the file.
 
-    `words` are the texts of one column of `batch`. A line looks like a record if it has as many separators as one. A
-    stray quotation mark may have swallowed that record. No row is marked if `batch` is not from a text file, or has
+    A line looks like a record if it has as many separators as one. A stray quotation mark may have swallowed that
+    record. `words` are the texts of one column of `batch`. No row is marked if `batch` is not from a text file, or has
     fewer than three columns.
     """
     width = batch.fields or len(batch.columns or ())
@@ -171,9 +172,9 @@ def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 
 
 def _clipped(numbers: np.ndarray, column: Column, outside: Outside) -> np.ndarray:
-    """Return `numbers` clipped to the bounds of `column`; count clipped values in `outside`.
+    """Return `numbers` clipped to the bounds of `column`, which has bounds; count the clipped values in `outside`.
 
-    Missing values become `column.missing` if it is a number, and stay NaN otherwise.
+    NaN stands for a missing value. It becomes `column.missing` if that is a number, and stays NaN otherwise.
     """
     assert column.low is not None
     assert column.high is not None
@@ -212,7 +213,11 @@ def _texts(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 
 
 def _pictures(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
-    """Return the pixels that the images of `batch` hold as bytes; cells that were read before hold such bytes."""
+    """Return an object array with the float32 pixels of each image of `batch` as bytes.
+
+    If `batch` has `cells`, its column already holds such bytes and is returned. If `batch` has no images, the array is
+    empty. `outside` is not used.
+    """
     if batch.cells is not None:
         return np.asarray(batch.values(column.name))
     return as_bytes(np.zeros(0) if batch.images is None else batch.images)
@@ -236,10 +241,11 @@ def _categories(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 
 
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
-    """Return the code of each word in `codes`, and `last` for a missing or undeclared word.
+    """Return for each row the code of its word in `codes`, or `last` for a missing or undeclared word, as floats.
 
-    Raise `WrongInput` for a missing or undeclared word if `column` refuses it, and for one over several lines that is
-    not in `codes`. Undeclared words that are not refused are counted in `outside`.
+    `codes` has the code of each declared word. Raise `WrongInput` for a missing word if `column.missing` is "refuse",
+    for an undeclared word if `column.unseen` is "refuse", and for an undeclared word over several lines. Undeclared
+    words that are not refused are counted in `outside`.
     """
     _known_words(batch, words, column, codes)
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
@@ -252,10 +258,10 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 
 
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
-    """Return the words, with missing ones empty.
+    """Return the words with missing ones replaced by an empty text.
 
-    Raise `WrongInput` for a word over several lines, and for a missing one if `column.missing` is "refuse". A word in
-    `codes` counts neither as missing nor as over several lines.
+    A word in `codes`, the declared words, counts neither as missing nor as over several lines. Raise `WrongInput` for
+    any other word over several lines, and for a missing one if `column.missing` is "refuse".
     """
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():
@@ -269,9 +275,10 @@ def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str]
 
 
 def _parsed_dates(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return days since 1970 (NaN if not a date), and a mask of missing values.
+    """Return days since 1970 (NaN where a value is not a date), and a mask of missing values.
 
-    Values of a number type are already days. `column` says whether the day comes first in a text.
+    The numbers of an array, and of a column of a number type, are already days. In a text such as 3/4/2020 the day
+    comes first if `column.day_first`.
     """
     if isinstance(values, np.ndarray):
         return numbers_of(values)
@@ -304,9 +311,9 @@ def days_among(values: Values, column: Column) -> np.ndarray:
 
 
 def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return hours since midnight (NaN if not a time), and a mask of missing values.
+    """Return hours since midnight (NaN where a value is not a time), and a mask of missing values.
 
-    The numbers of an array are already hours. `column` is not used.
+    The numbers of a NumPy array are already hours. `column` is not used.
     """
     if isinstance(values, np.ndarray):
         return numbers_of(values)
@@ -315,7 +322,7 @@ def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarra
 
 
 def has_date_type(values: pd.Series) -> bool:
-    """Return whether the type of a column, rather than its values, says that it holds dates."""
+    """Return whether the type of a column is a date or a time stamp; texts that spell dates do not count."""
     return values.dtype.kind == "M" or str(values.dtype).startswith(("date32", "date64", "timestamp"))
 
 

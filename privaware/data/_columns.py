@@ -51,11 +51,11 @@ KINDS = np.array([0 if ZERO <= byte <= NINE else {POINT: 1, MINUS: SIGN}.get(byt
 
 
 class Looks(NamedTuple):
-    """The spelling styles that fit each text.
+    """The styles in which each text may be spelled, given its number; one entry for each text.
 
-    `plain` marks numbers spelled without a point if they are integers. `pointed` marks numbers spelled with a point, as
-    `repr` does. `decimals` is the number of decimals, or -1 if the bytes do not decide the style and a closer check is
-    needed.
+    `plain` is True for a text that `spelling_of_number` returns for its number: integers without a point. `pointed` is
+    True for a text that `repr` returns for its number: with a point. `decimals` is the number of decimals of a text in
+    fixed notation, or -1 if its bytes do not decide the style and a closer check is needed.
     """
 
     plain: np.ndarray
@@ -64,10 +64,10 @@ class Looks(NamedTuple):
 
 
 def looks_of(texts: Any, numbers: np.ndarray) -> Looks:
-    """Return how the texts of an Arrow array spell their numbers.
+    """Return the styles in which the texts of an Arrow array of strings spell their numbers.
 
-    `numbers` are the parsed numbers, NaN for empty texts and for texts that are no numbers; these get no style. -0 is a
-    plain 0.
+    `numbers` (texts,) are the parsed numbers, NaN for empty texts and for texts that are no numbers; such texts fit no
+    style. The text -0 counts as a plain 0.
 
     >>> import pyarrow as pa
     >>> words = ["7", "7.0", "0.25", "7.10", "1e3"]
@@ -101,10 +101,10 @@ def looks_of(texts: Any, numbers: np.ndarray) -> Looks:
 
 
 def spelt_or_text(texts: Any) -> Any:
-    """Return an Arrow array of strings as `Spelt` if at least half of the filled ones are numbers of a usual style.
+    """Return an Arrow array of strings as `Spelt` if at least half of its non-empty texts are numbers of a usual style.
 
-    Otherwise return it as encoded text. Both forms return the same texts again (-0 as 0, and without outer spaces), so
-    the meaning of a row does not depend on other rows of its block.
+    Otherwise return it as a dictionary-encoded Arrow array. Both forms give the same texts again (-0 as 0, and without
+    outer spaces), so the meaning of a row does not depend on other rows of its block.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -129,10 +129,11 @@ def spelt_or_text(texts: Any) -> Any:
 
 
 def series_of(blocks: Sequence[Any]) -> pd.Series:
-    """Return the column as numbers (NaN if empty) if all are spelled plainly, else as numbers with their spellings.
+    """Return a column, given in blocks of its rows, as a pandas Series.
 
-    `blocks` are results of `spelt_or_text` for the rows of the column, in order. If one of the blocks is text, return
-    the column as categories of text.
+    `blocks` are results of `spelt_or_text`, in order. The Series is float64 (NaN if empty) if all blocks are numbers
+    that are spelled plainly, as integers without a point. It is a `SpeltArray` (numbers with their spellings) if all
+    blocks are `Spelt`, and categories of text if one of the blocks is text.
     """
     import pandas as pd
     import pyarrow as pa
@@ -150,7 +151,7 @@ def series_of(blocks: Sequence[Any]) -> pd.Series:
 
 
 def _encoded(texts: Any) -> Any:
-    """Return dictionary-encoded texts; -0 becomes 0, as it does when all values are numbers."""
+    """Return the texts as a dictionary-encoded Arrow array; the text -0 becomes 0, as in a column of numbers."""
     import pyarrow.compute as pc
 
     nought = pc.equal(texts, "-0")
@@ -191,7 +192,8 @@ def _parsed(texts: Any, filled: np.ndarray) -> np.ndarray | None:
 def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the style in which each text exactly spells its number, and a mask of the texts that have a style.
 
-    `numbers` are the parsed numbers of `texts`, NaN where there is none. The style of other texts has no meaning.
+    A style is a number of decimals, `PLAIN` or `POINTED`. `numbers` are the parsed numbers of `texts`, NaN where there
+    is none. Where the mask is False, the style has no meaning.
     """
     looks = looks_of(texts, numbers)
     plain, pointed, decimals = looks.plain, looks.pointed, looks.decimals
@@ -209,10 +211,11 @@ def _styles(texts: Any, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spelt_alike(texts: Any, numbers: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return two masks: texts that spell their number, in `numbers`, plainly, and texts that spell it with a point.
+    """Return two masks: texts as `spelling_of_number` spells their number, and texts as `repr` spells it.
 
-    Texts that Arrow spells differently are compared in Python only if there are at most `CHECKED_ONE_BY_ONE * rows +
-    100` of them, where `rows` is the number of rows of their block. Otherwise they are not marked.
+    The first spells integers without a point. `numbers` has the number of each text. Texts that Arrow spells
+    differently are compared in Python only if there are at most `CHECKED_ONE_BY_ONE * rows + 100` of them, where `rows`
+    is the number of rows of their block. If there are more, they are not marked.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -67,7 +67,7 @@ GROUPED_WITH_COMMA = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+,[0-9]+{AFTER}"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Block:
-    """Whole records as UTF-8, and the line of the file on which they begin.
+    """Some whole records of a CSV file as UTF-8, and the number (from 1) of the line on which they begin.
 
     `checked` says that all quotation marks are known to be in their places.
     """
@@ -81,7 +81,10 @@ class Block:
 class CsvFile:
     """A CSV file on disk. It is read again to find the line of a row, which only an error message needs.
 
-    `header`, `sep`, `decimal` and `encoding` are the options of `read`. `block` is the number of bytes read at once.
+    `header` says whether the first line holds names; with None it does, and a name that is a number is refused. `sep`,
+    `decimal` ("." or ",") and `encoding` are None where the file decides. `block` is the number of bytes read at once.
+    Raise `WrongInput` if `sep` is not one ASCII character, or a quotation mark, a space or a line end, for another
+    `decimal`, for a comma in both, and for an unknown encoding.
     """
 
     path: Path
@@ -107,7 +110,7 @@ class CsvFile:
 
     @property
     def format(self) -> str:
-        """The name of the format in errors."""
+        """The name of the format in error messages, such as "CSV in UTF-8"."""
         return f"CSV in {self.encoding or 'UTF-8'}"
 
     @cached_property
@@ -139,7 +142,7 @@ class CsvFile:
         return self._frame([], self._positions(None))
 
     def block_frame(self, block: Block, names: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the rows of one block, only the columns `names` if given, in the order of the file.
+        """Return the rows of one block as a table, in the order of the file; if `names` is given, only these columns.
 
         A column may be numbers in one block and text in another; both mean the same.
         """
@@ -147,14 +150,14 @@ class CsvFile:
         return self._frame([self._values(block, only)], only)
 
     def column(self, name: str) -> pd.Series:
-        """Return one column of all rows."""
+        """Return the column called `name` of all rows, as `series_of` returns it: numbers, or text as categories."""
         at = self.names.index(name)
         values = in_order(lambda block: spelt_or_text(next(self.columns(block, [at]))), self.blocks())
         return series_of(list(values)).rename(name)
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the columns: the first line, or column_1, column_2, ... if `header` is False or a name is empty.
+        """The names of columns: the first line, or column_1, column_2, ... for empty names, or if `header` is False.
 
         Raise `WrongInput` for an empty file, and, without showing a value, for a name that is a number if `header` is
         None.
@@ -178,11 +181,12 @@ class CsvFile:
 
     @cached_property
     def names_are_certain(self) -> bool:
-        """Whether the names are known to be no values of a row.
+        """Whether the first line is known to hold names rather than the values of a row.
 
-        They are if `header` is True or False. Otherwise consider the columns with a number in each of the next
-        `ROWS_BELOW_NAMES` rows, or in all rows if there are fewer, but at least two. The names are known if there is
-        such a column, and if no name above such a column is empty or stands for a missing value.
+        It is if `header` is True or False. Otherwise up to `ROWS_BELOW_NAMES` rows after the first line are compared
+        with it. The names are certain if some column has a number in all of these rows, and if no name of such a column
+        is empty or a spelling of a missing value. They are not certain if there are fewer than two such rows, or if one
+        breaks the rules.
         """
         if self.header is not None:
             return True
@@ -202,7 +206,10 @@ class CsvFile:
         return bool(heads) and not any(map(is_missing, heads))
 
     def columns(self, block: Block, only: Sequence[int]) -> Iterator[Any]:
-        """Yield the columns of a block at the positions `only` as Arrow arrays of text, without the header line."""
+        """Yield the columns of a block at the positions `only`, in this order, as Arrow arrays of text.
+
+        The header line is left out.
+        """
         table = self._parsed(block.text, block.line, len(self.names), block.checked)
         table = table.slice(int(block.line == 1 and self.header is not False))
         for at in only:
@@ -222,7 +229,10 @@ class CsvFile:
         return [spelt_or_text(texts) for texts in self.columns(block, only)]
 
     def _frame(self, blocks: Iterable[list[Any]], only: Sequence[int]) -> pd.DataFrame:
-        """Return the table of the columns at the positions `only`, from their `_values` in each block."""
+        """Return the table of the columns at the positions `only` of the file.
+
+        `blocks` has one list for each block of rows, in order: the values of these columns, as `_values` returns them.
+        """
         import pandas as pd
 
         columns: list[list[Any]] = [[] for _ in only]
@@ -241,14 +251,18 @@ class CsvFile:
         return self._line_of(self.blocks(), row + (self.header is not False))
 
     def _line_of(self, blocks: Iterable[Block], record: int) -> int:
-        """Return the line of the file on which record number `record` (from 0) of `blocks` begins."""
+        """Return the line of the file, from 1, on which record number `record` (from 0) of `blocks` begins.
+
+        Return `record + 1` if there are too few records.
+        """
         starts = (block.line + _lines(block.text[:at]) for block in blocks for at, *_ in self._records(block.text))
         return next(islice(starts, record, None), record + 1)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the records of the file, a block at a time; the first block includes the header line.
+        """Yield all records of the file in blocks of about `block` bytes; the first one includes the header line.
 
-        Empty lines may be among the records. Only the last block is not yet `checked`.
+        Empty lines may be among the records. The quotation marks of the last block are not `checked` yet. Raise
+        `WrongInput` if a record is longer than `MAX_RECORD_BLOCKS` blocks because a quotation mark is out of place.
         """
         rest, line = b"", 1
         for more in self._decoded():
@@ -303,7 +317,7 @@ class CsvFile:
             return pipe.read()
 
     def _end_of_records(self, text: bytes) -> int:
-        """Return the position at which the last whole record of a block ends, or 0 if there is none."""
+        """Return the position at which the last whole record of `text` ends, or 0 if there is no whole record."""
         last = text.rfind(b"\n", 0, -1) + 1  # a final carriage return may be half of a line end
         if b'"' not in text or not last:
             return last
@@ -328,10 +342,11 @@ class CsvFile:
         return re.compile(rb'(?:\A|(?<=[%b\r\n])) *+("(?:[^"]++|"")*+") *+(?=%b|\r|\n|\Z)' % (separator, separator))
 
     def _parsed(self, text: bytes, line: int, width: int, checked: bool = False) -> Any:
-        """Return the records of `text` as an Arrow table of `width` text columns; 0 stands for the first record's.
+        """Return the records of `text` as an Arrow table of `width` text columns.
 
-        Raise `WrongInput`, naming the line, for a record with another number of fields. `line` is the number of the
-        first line of `text`. `checked` says that its quotation marks are known to be in their places.
+        If `width` is 0, the first record determines the number of columns. Raise `WrongInput`, naming the line, for a
+        record with another number of fields, NUL bytes, or bytes that are not UTF-8. `line` is the number of the first
+        line of `text`. `checked` says that all quotation marks of `text` are known to be in their places.
         """
         import pyarrow as pa
         from pyarrow import csv
@@ -351,10 +366,11 @@ class CsvFile:
             self._refuse_line(text, line, width)
 
     def _with_points(self, values: Any) -> Any:
-        """Return the texts `values`, with a decimal point in numbers if the file has decimal commas.
+        """Return the texts of an Arrow array, with decimal points if the file has decimal commas.
 
-        It has them if `decimal` is a comma, or if `decimal` is None and the separator is `;`. Points between groups of
-        digits are removed: with a `decimal` comma from all such numbers, else only from those with a decimal comma.
+        It has decimal commas if `decimal` is a comma, or if `decimal` is None and the separator is `;`. Points between
+        groups of digits are removed: from all such numbers if `decimal` is a comma, otherwise only from those with a
+        decimal comma.
         """
         import pyarrow.compute as pc
 
@@ -390,7 +406,10 @@ class CsvFile:
         return text if spaced is None else self._quoted.sub(rb"\1", text)
 
     def _records(self, text: bytes) -> Iterator[tuple[int, int, int]]:
-        """Yield where each non-empty record begins and ends, and its number of fields."""
+        """Yield for each non-empty record of `text` the positions where it begins and ends, and its number of fields.
+
+        The end is behind the line end. Stop at the first record that breaks the rules of quotation marks.
+        """
         separator = re.escape(self.separator.encode())
         record = re.compile(rb"(?:%b%b)*+%b(?:%b|\Z)" % (self._field, separator, self._field, LINE_END))
         at = 0

@@ -40,20 +40,23 @@ class Rows(Protocol):
         ...
 
     def mapped(self, function: Callable[[Data], Data]) -> Rows:
-        """Return the rows after `function`, a function of each row by itself, such as clipping to released bounds."""
+        """Return the rows after `function`, which maps `Data` to `Data`, each row by itself.
+
+        An example is clipping to released bounds.
+        """
         ...
 
     def keep(self, names: tuple[str, ...]) -> Rows:
         """Return the rows with only the columns in `names`, in the order of the schema.
 
-        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        Rows of the form image or text stay as they are. Raise `WrongInput` for an unknown name.
         """
         ...
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Rows, ...]:
-        """Return disjoint parts of the rows, by an independent draw for each row.
+        """Return `len(shares)` disjoint parts of the rows, by an independent draw for each row.
 
-        `shares` are their relative probabilities.
+        A row is in part i with probability `shares[i] / sum(shares)`.
         """
         ...
 
@@ -78,7 +81,7 @@ class Data:
         For images float32 (rows, channels, height, width) in [0, 1]. For texts an object array of str. A missing text
         is empty.
     y : numpy.ndarray
-        Class codes, or numbers; zeros if the rows have no target.
+        Class codes (rows,), or numbers for a regression; zeros if the rows have no target.
     begin : int, optional
         A number that identifies this part of a large table; it is larger for a later part.
     """
@@ -100,12 +103,15 @@ class Data:
 
     @property
     def parts(self) -> HeldParts[Data]:
-        """The rows in parts of `PART` rows, at least one part."""
+        """The rows in consecutive parts of `PART` rows (the last may have fewer), at least one part.
+
+        The `begin` of a part is the position of its first row.
+        """
         starts = range(0, max(len(self), 1), PART)
         return HeldParts(replace(self.take(slice(at, at + PART)), begin=at) for at in starts)
 
     def mapped(self, function: Callable[[Data], Data]) -> Data:
-        """Return the rows after `function`, a function of each row by itself."""
+        """Return `function(self)`, where `function` maps each row by itself."""
         return function(self)
 
     def gathered(self) -> Data:
@@ -119,7 +125,7 @@ class Data:
     def keep(self, names: tuple[str, ...]) -> Data:
         """Return a table with only the columns in `names`, in the order of the schema.
 
-        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        Rows of the form image or text stay as they are. Raise `WrongInput` for an unknown name.
         """
         if self.schema.form != "table":
             return self
@@ -140,9 +146,9 @@ class Data:
         return replace(self, schema=kept, x=x)
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Data, ...]:
-        """Return disjoint parts of the rows, by an independent draw for each row.
+        """Return `len(shares)` disjoint parts of the rows, by an independent draw for each row.
 
-        Part i has the probability `shares[i] / sum(shares)`.
+        A row is in part i with probability `shares[i] / sum(shares)`.
         """
         part = rng.shards(len(self), shares)
         return tuple(self.take(part == at) for at in range(len(shares)))
@@ -184,7 +190,7 @@ class Data:
 
     @classmethod
     def uncoded(cls, raw: Raw, schema: Schema) -> Data:
-        """Return the rows before bounds are known: `x` of a table is a `Cells`, with one column for each declared one.
+        """Return the rows before bounds are known: `x` of a table is a `Cells`, with the columns `schema.declared`.
 
         Numbers, days, hours and words are as in the file; missing numbers are NaN, missing words are empty. Values that
         `of` would refuse under any bounds raise an error here too. Images and texts are as in `of`. If persons are
@@ -208,9 +214,10 @@ class Data:
             return cls._labelled(raw, schema, x, True)
 
     def coded_by(self, schema: Schema) -> Data:
-        """Return uncoded rows coded by a schema whose bounds have been released; targets are clipped to its bounds.
+        """Return rows from `Data.uncoded` coded by a schema whose bounds have been released.
 
-        In a column whose released kind is number or date, any other value is missing.
+        Regression targets are clipped to its bounds. In a column whose released kind is number or date, any other value
+        is missing.
 
         Parameters
         ----------
@@ -236,7 +243,10 @@ class Data:
 
 
 def _with_pixels(raw: Raw, schema: Schema) -> Raw:
-    """Return `raw` with the images that a column names; the images of a table as pixels of the declared shape."""
+    """Return `raw` with the images that the image column of the schema names, if there is one.
+
+    In a table these images become float32 pixels in [0, 1] of the declared shape. Anything else stays as it is.
+    """
     raw = with_images(raw, schema.image)
     if schema.form != "table" or raw.image != schema.image:
         return raw
@@ -250,9 +260,10 @@ def _rows(raw: Raw, schema: Schema, outside: Outside | None) -> np.ndarray:
 
 
 def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:
-    """Return class codes, or numbers clipped to the bounds of the target, if it has bounds.
+    """Return the target of each row: class codes, or for a regression numbers clipped to the declared bounds.
 
-    Raise `WrongInput` for a number that is not finite and for a class that is not declared.
+    Without declared bounds nothing is clipped. Raise `WrongInput` for a number that is not finite, and for a class that
+    is not declared.
 
     Parameters
     ----------
@@ -264,7 +275,7 @@ def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        The target of each row.
+        Int64 positions in `schema.classes`, or float64 numbers.
     """
     values = target_of(raw, schema.target)
     if schema.task == "regression":
@@ -288,14 +299,16 @@ def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:
 
 
 def target_of(raw: Raw, target: str) -> pd.Series:
-    """Return the target column of a table, or the labels of images; raise `WrongInput` if there are none.
+    """Return the target column of a table, or the labels of images.
+
+    Raise `WrongInput` if a table has no column `target`, or if images have no labels.
 
     Parameters
     ----------
     raw : Raw
         The rows.
     target : str
-        The name of the target.
+        The name of the target column; for images only the name of the result.
 
     Returns
     -------

@@ -37,7 +37,7 @@ ORDINAL = datetime.date(1970, 1, 1).toordinal()
 def days_of_word(word: str, day_first: bool = False) -> float:
     """Return the days since 1970 of the date `word`, or NaN if it is not a date; a time adds a fraction of a day.
 
-    `day_first` decides between 3/4 as 3 April and as March 4. With points the day always comes first.
+    If `day_first`, 3/4/2020 and 3-4-2020 are 3 April, otherwise March 4. In 3.4.2020 the day always comes first.
 
     >>> days_of_word("1970-01-02 12:00"), days_of_word("3/1/1970", day_first=True), days_of_word("31/1/1970")
     (1.5, 2.0, nan)
@@ -83,7 +83,10 @@ def clock_hours(word: str) -> float:
 
 
 def days_of_times(values: pd.Series) -> np.ndarray:
-    """Return the days since 1970 of a column whose type is a date or time stamp, in local time; NaN if missing."""
+    """Return the days since 1970 of a column whose type is a date or a time stamp, as float64; NaN if missing.
+
+    A time adds a fraction of a day. Clock and calendar are local: a time zone is dropped without conversion.
+    """
     import pandas as pd
 
     arrow = values.dtype.pyarrow_dtype if isinstance(values.dtype, pd.ArrowDtype) else None
@@ -95,7 +98,10 @@ def days_of_times(values: pd.Series) -> np.ndarray:
 
 
 def date_parts(days: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the codes, from 0, of month, weekday (Monday first) and hour, by name, of finite days since 1970."""
+    """Return the codes of "month", "weekday" and "hour", by these names, of finite days since 1970.
+
+    Codes count from 0: January, Monday and the hour from midnight are 0. Each array has the shape of `days`.
+    """
     whole = np.floor(days)
     months = np.clip(whole, -700_000, 2_900_000).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     seconds = np.clip(np.round((days - whole) * 86_400), 0, 86_399)

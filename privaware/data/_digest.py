@@ -67,7 +67,7 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
     Parameters
     ----------
     arrays : dict
-        The arrays by name.
+        The arrays by name; rows are along the first axis.
     key : bytes
         The secret key of the data's owner.
 
@@ -80,10 +80,12 @@ def array_hashes(arrays: dict[str, np.ndarray], key: bytes) -> np.ndarray:
 
 
 def named_cells(raw: Raw, key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield for each column its name, a 64-bit number for each of its values, and these numbers mixed with the name.
+    """Yield for each column of `raw` its name and two uint64 arrays with one number for each row.
 
-    `raw` has the rows; images have the columns "image" and, if there are labels, "label". A column that names image
-    files counts by the pixels of the images. `key` is the owner's secret.
+    The first array stands for the values: equal values have equal numbers. The second has these numbers mixed with the
+    name of the column, so that a row is identified by their sum over all columns. Images have the columns "image" and,
+    if there are labels, "label". A column that names image files counts by the pixels of the images. `key` is the
+    owner's secret.
     """
     if raw.frame is None:
         arrays = {"image": raw.images, "label": raw.labels}
@@ -105,19 +107,20 @@ def _row_sums(cells: Iterable[tuple[str, np.ndarray, np.ndarray]], rows: int, ke
 
 
 def array_cells(arrays: dict[str, np.ndarray], key: bytes) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield for each array its name, a 64-bit number for each of its rows, and these numbers mixed with the name.
+    """Yield for each array its name and two uint64 arrays with one number for each row.
 
     Parameters
     ----------
     arrays : dict
-        The arrays by name.
+        The arrays by name; rows are along the first axis.
     key : bytes
         The secret key of the data's owner.
 
     Yields
     ------
     tuple
-        The name, the numbers, and the mixed numbers.
+        The name, numbers that stand for the values of the rows (equal for equal values), and these numbers mixed with
+        the name, so that a row is identified by their sum over all arrays.
     """
     import pandas as pd
 
@@ -132,7 +135,7 @@ def array_cells(arrays: dict[str, np.ndarray], key: bytes) -> Iterator[tuple[str
 
 
 def rows_digest(hashes: np.ndarray, key: bytes) -> str:
-    """Return the digest of all rows, in any order.
+    """Return the digest of all rows, which does not depend on their order.
 
     Parameters
     ----------
@@ -150,7 +153,10 @@ def rows_digest(hashes: np.ndarray, key: bytes) -> str:
 
 
 def _cells(values: pd.Series, key: bytes) -> np.ndarray:
-    """Return a column as 64-bit numbers that represent its values: bits of numbers, and hashes of texts by `key`."""
+    """Return one uint64 number for each value of a column: the bits of a number, or a hash of a text by `key`.
+
+    Equal values have equal numbers, whatever the type of the column; all missing values have the bits of NaN.
+    """
     if values.dtype.kind in "biuf":
         return _bits(numbers_of(values)[0])
     if (spelt := spelt_of(values)) is not None:
@@ -170,7 +176,10 @@ def _cells(values: pd.Series, key: bytes) -> np.ndarray:
 
 
 def _parsed(values: pd.Series) -> np.ndarray | None:
-    """Return a column of pandas' string type as numbers, fast; None for other types, or if a value is no number."""
+    """Return a column of pandas' string type as float64 numbers (NaN if missing), fast.
+
+    Return None for a column of another type, or if some value is not a number.
+    """
     import pandas as pd
     import pyarrow as pa
 
@@ -184,7 +193,11 @@ def _parsed(values: pd.Series) -> np.ndarray | None:
 
 
 def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
-    """Return the 64-bit number of each spelling: the bits of its number, or of NaN if missing, or a hash by `key`."""
+    """Return a uint64 number for each spelling.
+
+    It is the bits of the number that the text spells, the bits of NaN for a missing value, and a hash by `key` for any
+    other text. The time of midnight after a date does not count.
+    """
     import pandas as pd
 
     missing = np.array([word.lower() in MISSING for word in spellings], dtype=bool)
@@ -215,7 +228,11 @@ def _hash(content: bytes, key: bytes) -> int:
 
 
 def mixed(cells: np.ndarray, purpose: str, key: bytes) -> np.ndarray:
-    """Return `cells` mixed over 64 bits by secret multipliers for `purpose`, so that sums collide only by chance."""
+    """Return a keyed 64-bit hash of each of the uint64 numbers `cells`, as a new array.
+
+    Equal numbers have equal hashes. The secret constants follow from `key` and from the text `purpose`, so that sums of
+    such hashes collide only by chance.
+    """
     secret = blake2b(purpose.encode(), key=key, digest_size=24, person=b"mix").digest()
     added, first, second = np.frombuffer(secret, dtype=np.uint64)
     spread, shifted = cells + added, np.empty(CHUNK, np.uint64)

@@ -100,8 +100,16 @@ def typed(
     ----------
     raw : Raw
         The rows.
-    target, task, unit, cap, not_persons
-        As for `draft`.
+    target : str
+        The name of the column to predict.
+    task : str, optional
+        "classification" or "regression"; by default it follows from the target's values, as for `draft`.
+    unit : str
+        "row", "label" or the column that identifies the person of a row.
+    cap : int
+        The largest number of rows used for each person.
+    not_persons : collection of str
+        Columns that identify nobody, although their names suggest it.
     labels : pandas.Series, optional
         The target of all rows, if `raw` holds only the first rows.
 
@@ -133,10 +141,11 @@ def typed(
 def _facts(
     raw: Raw, *, target: str, task: str | None, unit: str, cap: int, labels: pd.Series | None = None
 ) -> dict[str, Any]:
-    """Return what a schema says about the target, the rows and the unit, by field of `Schema`.
+    """Return the fields of `Schema` about the target, the rows and the unit, as a dictionary of arguments.
 
-    `target`, `unit` and `cap` are entered as given. `labels` replace the target of `raw`. Raise `WrongInput` without
-    rows, and if the target is not usable for `task`.
+    `target`, `unit` and `cap` are entered as given, `rows` is the number of rows, and the classes or the range follow
+    from the target. `labels`, if given, are used instead of the target in `raw`. Raise `WrongInput` if there are no
+    rows, for an unknown `task`, and if the target is absent or not usable for `task`.
     """
     if task not in (None, "classification", "regression"):
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
@@ -161,14 +170,16 @@ def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
 
 
 def _form(columns: tuple[Column, ...]) -> str:
-    """Return "text" if all used columns are texts, else "table", in which texts are hashed."""
+    """Return "text" if all used columns are of kind text, else "table", in which texts are hashed."""
     return "text" if {column.kind for column in columns} - set(NOT_USED) == {"text"} else "table"
 
 
 def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool) -> Column:
-    """Return a column without bounds, whose kind follows from its type if the file declares types (`typed`).
+    """Return a column without bounds, whose kind depends on its name and type, not on single rows.
 
-    `identifies` says whether the column is named like an identifier, which counts unless its type is boolean.
+    If `identifies` (the column is named like an identifier) and the type is not boolean, the kind is "identifier". If
+    the file declares types (`typed`), categories, dates, numbers and booleans follow from the type, and a column of
+    lists or records is ignored. Any other column is "text" if it looks like free text, else "undecided".
     """
     import pandas as pd
 
@@ -190,7 +201,7 @@ def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool
 
 
 def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, ...]:
-    """Return the facts that the draft assumes to be public."""
+    """Return the facts that the draft assumes to be public, one phrase each; `facts` are those of `_facts`."""
     sentences = {
         "number": f"the range of {{}}, {DRAFTED}",
         "date": f"the range of {{}}, {DRAFTED}",
@@ -217,9 +228,9 @@ def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, .
 def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, Any]:
     """Return the `classes` of the target `values`, or `low` and `high` for a regression, by field of `Schema`.
 
-    `task` is None if it follows from the values, as for `draft`. `raw` names places in messages, and images also have
-    other rules for classes. Raise `WrongInput` if a target is missing, if one is not finite for a regression, and if
-    there are not 2 to `MAX_CLASSES` classes.
+    If `task` is None, finite numbers are a regression unless `_are_class_codes` holds for them, and anything else is a
+    classification. `raw` names rows in messages and tells whether they are images. Raise `WrongInput` if the target of
+    a row is missing, if one is not finite for a regression, and if there are not 2 to `MAX_CLASSES` classes.
     """
     numbers, missing = numbers_of(values)
     if missing.any():
@@ -248,15 +259,18 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
 
 
 def _hint(numbers: np.ndarray) -> str:
-    """Return advice for a target whose first value alone is not a number (NaN or infinite); else an empty text."""
+    """Return advice, the end of a message, if only the first of `numbers` is not finite; otherwise an empty text.
+
+    `numbers` are the target of each row. Then the first row may hold second names of the columns.
+    """
     alone = len(numbers) > 1 and not np.isfinite(numbers[0]) and np.isfinite(numbers[1:]).all()
     return "; if the first row holds second names or units of the columns, remove it" if alone else ""
 
 
 def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:
-    """Return whether the `distinct` numbers of a target are classes: at most `FEW_VALUES` integers.
+    """Return whether the `distinct` numbers of a target are classes: integers, at most `FEW_VALUES` of them.
 
-    For images (`of_images`) all integers from 0 to any number are classes, too.
+    For images (`of_images`) all integers from 0 to the largest are classes, too, however many they are.
     """
     if len(distinct) <= FEW_VALUES:
         return bool((distinct == np.round(distinct)).all())

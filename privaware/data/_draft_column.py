@@ -31,10 +31,11 @@ NEAR_ZERO = 1e-100
 
 
 def draft_column(name: str, values: pd.Series, *, identifies: bool) -> Column:
-    """Return the column with the kind that nearly all values have, and with its range or categories.
+    """Return a draft of the column: the kind that nearly all of its values have, and its range or categories.
 
-    Identifiers, constant columns and columns of lists or records get a kind that is not used. `identifies` says whether
-    the column is named like an identifier, which counts unless the type of `values` is boolean.
+    If `identifies` (the column is named like an identifier) and the type of `values` is not boolean, the kind is
+    "identifier". Columns whose values are all different and look like row numbers get this kind, too. Constant columns
+    and columns of lists or records get the kind "ignore".
     """
     if identifies and values.dtype.kind != "b":
         return Column(name=name, kind="identifier")
@@ -50,10 +51,10 @@ def draft_column(name: str, values: pd.Series, *, identifies: bool) -> Column:
 
 
 def _draft_text(name: str, words: Words | Spelt) -> Column:
-    """Return the draft of the column `words`: of a kind that the fraction `MIN_KIND_FRACTION` of known values has.
+    """Return the draft of the column `words`, of a kind that at least `MIN_KIND_FRACTION` of its known values have.
 
-    If there is no such kind, or the kind is "category", the result is that of `_draft_words`. A column of truth values
-    that are all true or all false is ignored.
+    If no kind has so many values, or this kind is "category", the column is drafted by `_draft_words` as categories,
+    text, identifier or ignored. A column of truth values that are all true or all false is ignored.
     """
     counts = kind_counts(words)
     missing = words.missing()
@@ -76,9 +77,9 @@ def _draft_text(name: str, words: Words | Spelt) -> Column:
 
 
 def _count_of(column: Column, counts: np.ndarray) -> float:
-    """Return how many values are of the kind of `column`; `counts` has one number for each kind in `COUNTED`.
+    """Return how many values can be read as the kind of `column`; `counts` has one number for each kind in `COUNTED`.
 
-    Dates count unless they need the other order of day and month.
+    Of dates whose spelling fits only one order of day and month, those count that fit `column.day_first`.
     """
     wrong_order = "month_first" if column.day_first else "day_first"
     return float(sum(counts[[KINDS[name] == column.kind and name != wrong_order for name in COUNTED]]))
@@ -96,9 +97,10 @@ def _draft_numbers(column: Column, numbers: np.ndarray) -> Column:
 
 
 def _draft_dates(column: Column, days: np.ndarray) -> Column:
-    """Return the draft of a date column: bounds are whole years around the dates; hours are used if there are any.
+    """Return the draft of a date column, from `days` since 1970 (NaN where a date is missing).
 
-    `days` has days since 1970, NaN where a date is missing. A column with fewer than two different dates is ignored.
+    Its bounds are the first days of years, beyond the first and the last date. The hour is one of its parts only if
+    some date has a time. A column with fewer than two different dates is ignored.
     """
     finite = days[np.isfinite(days)]
     if len(np.unique(finite)) < 2:
@@ -113,9 +115,10 @@ def _draft_dates(column: Column, days: np.ndarray) -> Column:
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
 
-    Many are more than `FEW_VALUES` and more than a tenth of the rows. Many words are text if over half of them have a
-    blank and a letter, else an identifier. `missing` is a mask of the rows whose word does not count. A column with
-    fewer than two different words is ignored. Categories that differ only in case and blanks are joined.
+    Many are more than `FEW_VALUES` and more than a tenth of the rows; words that differ only in case and blanks count
+    as one, in their most frequent spelling. Many words are text if over half of them have a blank and a letter,
+    otherwise an identifier. `missing` is a mask of the rows whose word does not count. A column with fewer than two
+    different words is ignored.
     """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
     common: dict[str, tuple[int, str]] = {}
@@ -154,10 +157,10 @@ def is_free_text(values: pd.Series) -> bool:
 
 
 def _is_identifier(name: str, numbers: np.ndarray) -> bool:
-    """Return whether `numbers` look like identifiers of rows rather than measurements.
+    """Return whether `numbers`, the values of the column `name`, look like identifiers of rows, not measurements.
 
-    They do if they are more than `FEW_VALUES` integers, all different, and are consecutive or `name` contains the word
-    index or key.
+    They do if they are more than `FEW_VALUES` integers, all different, and either consecutive in some order or in a
+    column whose name contains the word index or key.
     """
     if len(numbers) <= FEW_VALUES or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False
@@ -168,6 +171,7 @@ def outward(low: float, high: float) -> tuple[float, float]:
     """Return bounds beyond `low` and `high`: the next 1, 2 or 5 times a power of ten strictly beyond each end.
 
     An end of 0 moves by a hundredth of the other new end, rounded down to a power of ten (by 1 if both ends are 0).
+    Ends of absolute value below `NEAR_ZERO` count as 0, and bounds are clipped to `LARGEST` in absolute value.
 
     >>> outward(17, 90), outward(-2, 5.5), outward(0, 99999)
     ((10.0, 100.0), (-5.0, 10.0), (-1000.0, 100000.0))

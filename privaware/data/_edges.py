@@ -45,14 +45,17 @@ class Edges:
 
     @cached_property
     def _equal(self) -> bool:
-        """Whether buckets have equal width."""
+        """Whether buckets have equal width; otherwise each has one sign and one power of two.
+
+        Equal width is chosen unless powers of two leave fewer edges in the fullest bucket.
+        """
         if not len(self.edges):
             return True
         return self._scale > 0 and _most(self._equal_buckets(self.edges)) <= _most(_powers(self.edges))
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each bucket, the number of edges below it, and the edge in it.
+        """For each bucket, the number of edges in lower buckets, and the edge in it: two arrays.
 
         The number is -1 if the bucket holds several edges. The edge is infinite unless the bucket holds exactly one.
         """
@@ -68,7 +71,7 @@ class Edges:
         return np.where(crowded, -1, below), edge
 
     def position(self, values: np.ndarray) -> np.ndarray:
-        """Return how many edges are at or below each of the finite numbers `values`."""
+        """Return for each of the finite numbers `values` how many edges are at or below it, as an int64 array."""
         values = np.ascontiguousarray(values, dtype=np.float64)
         positions = np.empty(len(values), np.int64)
         below, edge_in = self._tables
@@ -95,16 +98,19 @@ class Edges:
 
 
 def _powers(values: np.ndarray) -> np.ndarray:
-    """Return the bits of sign and exponent; both zeros are the same."""
+    """Return the bucket of each number by its sign and power of two: the sign and exponent bits of float64, 0 to 4095.
+
+    Both zeros are in the same bucket.
+    """
     return ((values + 0.0).view(np.uint64) >> np.uint64(MANTISSA_BITS)).astype(np.intp)
 
 
 def _order_of_powers() -> np.ndarray:
-    """Return the buckets of signs and exponents from the most negative numbers to the largest."""
+    """Return the buckets of `_powers` in the order of their numbers, from the most negative to the largest."""
     half = BUCKETS // 2
     return np.concatenate([np.arange(BUCKETS - 1, half - 1, -1), np.arange(half)])
 
 
 def _most(buckets: np.ndarray) -> int:
-    """Return the largest number of edges in one bucket."""
+    """Return the largest number of edges in one bucket; `buckets` has the bucket of each edge."""
     return int(np.bincount(buckets).max())

@@ -65,7 +65,9 @@ def hashed_grams(
 
 
 def hashed_words(texts: Texts, slots: int) -> np.ndarray:
-    """Return the words of each text, without case and punctuation, hashed to `slots` buckets: rows of L2 norm below 1.
+    """Return the words of each text, hashed to `slots` buckets, without case and punctuation.
+
+    The result is float32 (texts, slots). Its rows have an L2 norm slightly below 1, or 0 if a text has no word.
 
     >>> bool((hashed_words(["Severe pain."], 8) == hashed_words(["severe pain"], 8)).all())
     True
@@ -84,9 +86,10 @@ def _grams(text: str, words: int, letters: int) -> Counter[str]:
 
 
 def _grams_of_words(text: str, words: int, letters: int, stems: int) -> Counter[str]:
-    """Return the counts of n-grams of words and punctuation marks, stems (after `^`), and characters (after a tab).
+    """Return how often each n-gram occurs in `text`, for `hashed_grams` with `stems` above 0.
 
-    The arguments are the same as for `hashed_grams`.
+    N-grams of 1 to `words` words or punctuation marks are joined by blanks. Each word of at least `stems` letters adds
+    its first `stems` letters, marked by `^`, and n-grams of 3 to `letters` characters within `<word>`, marked by a tab.
     """
     tokens = TOKENS.findall(text)
     long = [token for token in tokens if len(token) >= stems]

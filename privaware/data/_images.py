@@ -51,7 +51,11 @@ def with_images(raw: Raw, column: str | None) -> Raw:
 
 
 def _file(folder: Path, name: str, named: Callable[[], str]) -> Path:
-    """Return the image file called `name` in `folder`; a message calls the file `named()`."""
+    """Return the path of the image file called `name` in `folder`.
+
+    Raise `WrongInput`, which calls the file `named()`, if `name` is missing or no name of an image, or if the file
+    cannot be opened.
+    """
     path = folder / name
     if is_missing(name) or path.suffix.lower() not in IMAGES:
         raise WrongInput(f"{named()}: expected the name of an image file ({', '.join(IMAGES)}){got(name)}; correct it")
@@ -66,8 +70,9 @@ def _file(folder: Path, name: str, named: Callable[[], str]) -> Path:
 def pixels(raw: Raw, shape: tuple[int, ...]) -> np.ndarray:
     """Return the images of `raw` as float32 pixels from 0 to 1, of shape (rows, *shape).
 
-    Colour becomes grey, or grey colour, if `shape` has other channels than the images. Raise `WrongInput` if there are
-    no images, if they have another size, and for floats outside 0 to 1.
+    `shape` is (channels, height, width). Colour becomes grey, or grey is repeated in three channels, if `shape` asks
+    for it. Integers are divided by their largest value: 1 for booleans, 65535 for uint16, otherwise 255. Raise
+    `WrongInput` if there are no images, if they have another size, and for floats outside 0 to 1.
     """
     images = raw.images
     if images is None:
@@ -91,7 +96,7 @@ def pixels(raw: Raw, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def as_bytes(images: np.ndarray) -> np.ndarray:
-    """Return an object array with the bytes of each image (float32), as a row of a table holds it."""
+    """Return an object array with the bytes of the float32 pixels of each image, as a row of a table holds it."""
     rows = np.empty(len(images), dtype=object)
     for at, image in enumerate(images):
         rows[at] = np.asarray(image, np.float32).tobytes()
@@ -99,9 +104,9 @@ def as_bytes(images: np.ndarray) -> np.ndarray:
 
 
 def from_bytes(images: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return images (rows,), stored as `as_bytes` returns them, as float32 pixels (rows, *shape).
+    """Return images (rows,), an object array as `as_bytes` returns it, as float32 pixels (rows, *shape).
 
-    A value that is no image of this shape counts as a black image.
+    A value that is no image of this shape, (channels, height, width), becomes a black image.
     """
     size = 4 * math.prod(shape)
     stored = (image if isinstance(image, bytes) and len(image) == size else bytes(size) for image in images.tolist())

@@ -19,7 +19,8 @@ def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = Fal
     """Return the rows of a file of JSON lines, with one column for every name, in the order of first use.
 
     Unless `only_lines`, a file that begins with a bracket holds one list of objects. `encoding` is UTF-8 by default. A
-    member that an object lacks is None. Members that are objects or lists are returned as they are. Raise `WrongInput`
+    member that an object lacks is None. Members that are objects or lists are returned as they are. Empty lines count
+    as no row. Raise `WrongInput`
     for a line or an entry of the list that is no object, and for a file without objects.
     """
     with open_bytes(path) as file:
@@ -43,10 +44,11 @@ def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = Fal
 
 
 def _table(rows: list[dict[str, Any]], lines: list[int] | None, file: str) -> Raw:
-    """Return the table of the objects `rows`, which begin on `lines` of the `file` unless they are in one list.
+    """Return the table of the objects `rows`, with one column for each name that occurs in them.
 
-    If the names of an object, or their order, differ from the first object, names of columns depend on rows: the table
-    is `uneven`.
+    `lines` has the line of the file on which each object begins, or is None if they are in one list. `file` is the name
+    of the file. If the names of some object, or their order, differ from the first object, names of columns depend on
+    rows: then the field `uneven` of the result says so.
     """
     import pandas as pd
 

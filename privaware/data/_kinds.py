@@ -52,7 +52,8 @@ DIGIT = re.compile(r"\d")
 def kind_of_word(word: str) -> str:
     """Return the kind of one value, one of `COUNTED`, or an empty string if it is missing.
 
-    A single letter is a word: `f` may be false or female, `n` may be no or north. A declared boolean reads it.
+    A single letter is a word: `f` may be false or female, `n` may be no or north. Only in a column that is declared as
+    boolean it is read as a truth value.
 
     >>> [kind_of_word(word) for word in ("7", "yes", "31.12.2020", "8:15", "a@b.org", "Ulm", "pain in the arm", "NA")]
     ['number', 'boolean', 'date', 'time', 'email', 'word', 'text', '']
@@ -86,7 +87,7 @@ def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        One count for each kind.
+        One count for each kind, as float64 in the order of `COUNTED`.
     """
     counts = np.zeros(len(COUNTED))
     if not isinstance(values, Words):
@@ -103,9 +104,10 @@ def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
 
 
 def decided(column: Column, counts: np.ndarray) -> Column:
-    """Return `column` with the kind of the largest count; it codes missing and unseen values as a category.
+    """Return `column` with the kind of which there are most values.
 
-    Words and texts count together as categories; the caller decides between categories and text.
+    Words and texts count together as categories, and all spellings of dates as dates; the caller decides between
+    categories and text. Missing values get a category of their own, and unseen values count as other.
 
     Parameters
     ----------
@@ -167,11 +169,12 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
 def _likeliest(
     column: Column, counts: np.ndarray, chances: np.ndarray, scale: float, frequencies: dict[str, float]
 ) -> Column:
-    """Return `column` with its likeliest kind, from `chances`, the probability of each kind in `COUNTED`.
+    """Return `column` with its likeliest kind and, as `certainty`, the probability of this kind.
 
-    `counts` are its noisy counts of each kind, `scale` is the standard deviation of their noise, and `frequencies` says
-    how frequent each kind is in the table. A column of another kind with many words and texts (see `MIXED`) is a
-    category if noise is a less likely explanation of these words.
+    `counts` are its noisy counts of each kind in `COUNTED`, `scale` is the standard deviation of their noise, `chances`
+    are the probabilities of these kinds for this column, and `frequencies` says how frequent each kind is in the table.
+    If the likeliest kind is another one, but words and texts exceed the fraction `MIXED` of its count clearly, and
+    noise is a less likely explanation of the excess, the column is a category.
     """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     best = COUNTED[int(np.argmax(chances))]
@@ -185,9 +188,10 @@ def _likeliest(
 
 
 def _with_kind(column: Column, kind: str, counts: np.ndarray) -> Column:
-    """Return `column` with this `kind`, coding missing and unseen values as categories.
+    """Return `column` with this `kind`; missing values get a category of their own, and unseen values count as other.
 
-    `counts`, the noisy counts of each kind in `COUNTED`, tell how a date is written.
+    Spellings are folded only for a category. `counts`, the noisy counts of each kind in `COUNTED`, tell for a date
+    whether hours are used and whether the day comes first.
     """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     facts: dict[str, object] = {"kind": kind, "missing": "category", "unseen": "other"}

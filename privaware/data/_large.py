@@ -47,12 +47,12 @@ MAX_BYTES_PER_VALUE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
-    """Some row groups of a file, or all of them; a call yields their rows in parts of at most `PART` rows.
+    """Some row groups of a Parquet file, or all of them; a call yields their rows in parts of at most `PART` rows.
 
-    `groups` are their numbers, or None for all. `first` is the number of rows of the file before these row groups, and
-    `before` the number of rows of earlier files. Repeating text is read as categories, which have the same spellings.
-    `columns` are the columns to read, or None for all. If not all rows count, `counted` has packed bits (uint8), one
-    for each row of these row groups, and only rows with bit 1 are yielded.
+    `groups` are the numbers of the row groups, or None for all. `first` is the number of rows of the file before these
+    row groups, and `before` the number of rows of earlier files of the table. Repeating text is read as categories with
+    the same spellings. `columns` are the names of the columns to read, or None for all. If `counted` is not None, it
+    has packed bits (uint8), one for each row of these row groups, and only rows with bit 1 are yielded.
     """
 
     path: Path
@@ -91,9 +91,10 @@ def parquet(path: Path, **options: Any) -> Any:
 
 
 def _with_categories(path: Path) -> Any:
-    """Return the file, with repeating text read as categories, so that each spelling is in memory once.
+    """Return the opened Parquet file at `path`, in which repeating text is read as categories.
 
-    The file is not buffered ahead, because the buffer would stay in memory while the file is open.
+    So each spelling is in memory once. The file is not buffered ahead, because the buffer would stay in memory while
+    the file is open.
     """
     import pyarrow as pa
 
@@ -104,9 +105,9 @@ def _with_categories(path: Path) -> Any:
 
 
 def _repeating(group: Any) -> set[str]:
-    """Return the columns whose values take few bytes, by the metadata of a row group.
+    """Return the names of the columns whose values take at most `MAX_BYTES_PER_VALUE` bytes on average.
 
-    Other text, such as names, is slow as categories.
+    `group` is the metadata of a row group. Text that takes more, such as names, is slow as categories.
     """
     chunks = [group.column(at) for at in range(group.num_columns)]
     few = (chunk for chunk in chunks if chunk.total_uncompressed_size <= MAX_BYTES_PER_VALUE * chunk.num_values)
@@ -114,7 +115,7 @@ def _repeating(group: Any) -> set[str]:
 
 
 class LargeRows(ABC):
-    """A table whose rows are read some at a time."""
+    """The interface of a table on disk that may not fit into memory: its rows are read some at a time."""
 
     head: Raw
     """The first rows, which give the names and, if the file declares them, the types of the columns."""
@@ -127,7 +128,7 @@ class LargeRows(ABC):
 
     @abstractmethod
     def column(self, name: str) -> pd.Series:
-        """Return one whole column."""
+        """Return the column `name` of all rows, in memory."""
 
     @abstractmethod
     def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeRows:
@@ -139,7 +140,7 @@ class LargeRows(ABC):
     def streamed(self, schema: Schema) -> Streamed:
         """Return the rows that have a target, coded by `schema` anew in each pass.
 
-        If persons are protected, only the first `schema.cap` rows of each person are returned.
+        If persons are protected, only the first `schema.cap` rows with a target of each person are returned.
         """
         target, classes = schema.target, schema.classes
         counted, used = None, tuple(dict.fromkeys((*(column.name for column in schema.declared), target)))
@@ -151,10 +152,11 @@ class LargeRows(ABC):
         return _streamed(table.parts.map(lambda raw: labelled_part(raw, target, classes)), schema)
 
     def unlabelled(self, schema: Schema, keep: Sequence[str] = ()) -> Iterator[tuple[Data, Outside, Raw]]:
-        """Yield rows to predict, coded part by part in their order.
+        """Yield the rows to predict, coded part by part in their order; a target is not read.
 
-        With each part come the counts of values that do not fit, and the rows as they are, with the columns `keep`.
-        Raise `WrongInput` for a value that does not fit and is not allowed to.
+        Each item has the coded rows, the counts of their values that do not fit the schema, and the rows as they are,
+        with the used columns and the columns `keep`. Raise `WrongInput` if a column is missing, or for a value that
+        does not fit the schema and that it does not allow.
         """
         Data.of(
             self.head, schema, labelled=False, outside=Outside()
@@ -170,10 +172,11 @@ class LargeRows(ABC):
         return parts.each(coded)
 
     def checked(self, schema: Schema, key: bytes) -> tuple[np.ndarray, Sketch, int]:
-        """Return the keyed hash of each row, the sketch of all rows, and the number of rows without a target.
+        """Return the keyed hash of each row, a sketch of all rows, and the number of rows without a target.
 
-        This is one pass, which also raises `WrongInput` if a value does not fit the schema. Hashes need not be in the
-        order of the rows. Persons are handled in `streamed`.
+        Hashes are uint64 and need not be in the order of the rows; `key` is the owner's secret. A sketch recognises
+        most of the same rows in another table. This is one pass, which also raises `WrongInput` if a value does not fit
+        the schema. The cap on the rows of a person is not applied.
         """
         running = running_columns(self.head, self.rows)
         checked = self.parts.total(_Checks(schema=_by_row(schema), key=key, running=running))
@@ -182,10 +185,11 @@ class LargeRows(ABC):
 
 @dataclass(frozen=True)
 class LargeTable(LargeRows):
-    """Parquet files. Types and numbers of rows come from their footers, without reading a row.
+    """A table in Parquet files. Types and numbers of rows come from the footers of the files, without reading a row.
 
-    `place` turns the pieces into parts; without it this process reads them. `columns` and `counted` choose the columns
-    and rows that are read (see `only`).
+    `path` is a file or a folder of files. `place` turns a list of pieces (`RowGroups`) into `Parts`, such as parts on
+    other machines; without it this process reads them. `columns` and `counted` choose the columns and rows that are
+    read (see `only`).
     """
 
     path: Path
@@ -219,7 +223,7 @@ class LargeTable(LargeRows):
 
     @cached_property
     def head(self) -> Raw:  # type: ignore[override]
-        """The first rows, which give the types of the columns."""
+        """At most `PART` first rows, which give the names and types of the columns."""
         import pyarrow as pa
 
         file = parquet(self.files[0])
@@ -229,7 +233,7 @@ class LargeTable(LargeRows):
             return Raw(frame=check_names(frame_of_arrow(table), self.path.name), name=self.path.name)
 
     def column(self, name: str) -> pd.Series:
-        """Return one whole column."""
+        """Return the column `name` of all rows, in memory."""
         import pyarrow as pa
 
         with parsing(self.path, "Parquet"):
@@ -255,7 +259,7 @@ class LargeTable(LargeRows):
         return pieces or [RowGroups(path=self.files[0].absolute(), columns=self.columns)]
 
     def _piece(self, piece: RowGroups, rows: int) -> RowGroups:
-        """Return `piece`, which has `rows` rows, with the columns and rows of this table that are read."""
+        """Return `piece`, which has `rows` rows, with the columns and rows of this table that are to be read."""
         begin = piece.before + piece.first
         counted = None if self.counted is None else self.counted.bits(begin, begin + rows)
         return replace(piece, columns=self.columns, counted=counted)
@@ -306,7 +310,10 @@ def coded_rows(raw: Raw, schema: Schema) -> Rows:
 
 
 def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
-    """Return rows in parts, coded anew in each pass; the cap on persons is applied before, because it spans parts."""
+    """Return the rows in `parts` as `Streamed`, coded by `schema` anew in each pass.
+
+    The cap on the rows of a person is not applied here, because a person's rows may be in several parts.
+    """
     coded, by_row = Data.of if schema.bounded else Data.uncoded, _by_row(schema)
     return Streamed(
         schema=schema, parts=parts.map(lambda raw: replace(coded(raw, by_row), schema=schema, begin=raw.begin))
@@ -314,7 +321,7 @@ def _streamed(parts: Parts[Raw], schema: Schema) -> Streamed:
 
 
 def _by_row(schema: Schema) -> Schema:
-    """Return the schema for single rows, without persons."""
+    """Return the schema with one row as the unit if persons are protected, else the same schema."""
     return replace(schema, unit="row", cap=1) if of_persons(schema) else schema
 
 
@@ -329,9 +336,10 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """Hashes and sketch of all rows; `partial` raises `WrongInput` if a value does not fit the schema.
+    """The hashes and the sketch of all rows, as a sum over parts; `release` is not implemented.
 
-    `key` is the secret key of the hashes. The columns `running`, of running numbers, are left out of the sketch.
+    `partial` raises `WrongInput` if a value does not fit the schema. `key` is the secret key of the hashes. The columns
+    `running`, which hold running numbers, are left out of the sketch.
     """
 
     schema: Schema

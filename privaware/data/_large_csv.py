@@ -33,9 +33,10 @@ LARGE = 2**30
 
 @dataclass(frozen=True)
 class LargeCsv(LargeRows):
-    """A CSV file, whose number of rows is not known before one pass over it.
+    """A CSV file that is read a block at a time; its number of rows is not known before one pass over it.
 
-    `reading` holds options of `read`. `columns` and `counted` choose the columns and rows that are read (see `only`).
+    `reading` holds the options header, sep, decimal and encoding of `read`. `columns` and `counted` choose the columns
+    and rows that are read (see `only`).
     """
 
     block: ClassVar[int] = BYTES_AT_ONCE
@@ -54,20 +55,20 @@ class LargeCsv(LargeRows):
 
     @cached_property
     def rows(self) -> int:  # type: ignore[override]
-        """The approximate number of rows, if all blocks are like the first."""
+        """The approximate number of rows, estimated from the size of the file and the first block."""
         with parsing(self.path, self.file.format):
             block = next(self.file.blocks())
         return len(self.head) * self.path.stat().st_size // max(len(block.text), 1) + 1
 
     @cached_property
     def head(self) -> Raw:  # type: ignore[override]
-        """The rows of the first block, whose columns have no types."""
+        """The rows of the first block; types of columns are not declared."""
         with parsing(self.path, self.file.format):
             self.file.names  # noqa: B018  # raises for an empty file
             return self._raw(next(self.file.blocks()))
 
     def column(self, name: str) -> pd.Series:
-        """Return one whole column."""
+        """Return the column `name` of all rows, in memory."""
         with parsing(self.path, self.file.format):
             return self.file.column(name)
 
@@ -103,7 +104,7 @@ def large_csv(source: Any, reading: Mapping[str, Any], least: int | None = None)
     reading : mapping
         Options of `read`: header, sep, decimal and encoding.
     least : int, optional
-        Smallest size in bytes; by default `LARGE`.
+        Smallest size of the file in bytes from which it is not small; by default `LARGE`.
 
     Returns
     -------

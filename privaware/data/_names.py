@@ -112,7 +112,7 @@ def words_of_name(name: str) -> list[str]:
 
 
 def is_identifier_name(name: str) -> bool:
-    """Return whether `name` names identifiers of rows, things, persons or cases.
+    """Return whether `name`, the name of a column, says that it identifies rows, things, persons or cases.
 
     >>> [is_identifier_name(name) for name in ("patientId", "row id", "paid", "email", "product_name", "card number")]
     [True, True, False, False, False, True]
@@ -123,7 +123,9 @@ def is_identifier_name(name: str) -> bool:
 
 
 def is_person_name(name: str) -> bool:
-    """Return whether `name` names persons or cases, or something that only one person has.
+    """Return whether `name`, the name of a column, says that it identifies persons or their cases.
+
+    Cases are records such as hospital stays. Names, e-mail addresses and official numbers of persons count, too.
 
     >>> [is_person_name(name) for name in ("PatNr", "Fallnummer", "id_paciente", "user_id", "full name", "MRN")]
     [True, True, True, True, True, True]

@@ -84,7 +84,11 @@ def unused_columns(schema: Schema, *, written: bool) -> list[str]:
 
 
 def _why_unused(column: Column, written: bool) -> str:
-    """Return the reason why a column is not used, in a few words; `written` says that the owner wrote the schema."""
+    """Return the reason why a column is not used, in a few words.
+
+    If the owner wrote the schema (`written`), it is that the schema leaves the column out. Otherwise it follows from
+    the column's kind and name.
+    """
     if written:
         return "left out by the schema"
     if column.kind == "ignore":
@@ -159,8 +163,8 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
     """Return a notice if the first row of a file without types seems to hold names or units of numeric columns.
 
-    The first row seems so if at least `MIN_WORD_COLUMNS` of the columns `names` begin with a word and go on with
-    numbers.
+    It seems so if at least `MIN_WORD_COLUMNS` of the columns `names` begin with a word, while nearly all of their other
+    values are numbers. Otherwise return an empty list.
     """
     known = set(raw.columns or ())
     words = [] if raw.typed else [name for name in names if name in known and _begins_with_a_word(raw, name)]
@@ -180,7 +184,10 @@ def _begins_with_a_word(raw: Raw, name: str) -> bool:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """Return a notice about the undecided column `name` if its values are nearly all different, or all the same."""
+    """Return a notice about the undecided column `name` if its values are nearly all different, or all the same.
+
+    The list is empty if they are neither.
+    """
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
@@ -198,9 +205,10 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
 
 
 def _several_measures(raw: Raw, names: list[str]) -> list[str]:
-    """Return a notice for each of the columns `names` whose numbers have several units of measure.
+    """Return a notice for each of the columns `names` whose numbers have several units of measure, such as kg and lb.
 
-    Units are not converted. Names that `raw` does not have, and columns of a number or date type, are passed over.
+    The values are read without conversion. Names that `raw` does not have, and columns of a number or date type, are
+    skipped.
     """
     sentences = []
     for name in names:
@@ -218,9 +226,9 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
 
 
 def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
-    """Return a notice about classes of fewer than `RARE` rows that the owner did not declare; a typo would be public.
+    """Return a notice if some classes of the target have fewer than `RARE` rows: they may be typos, and become public.
 
-    There is no notice if all classes have few rows.
+    Return an empty list if the owner declared the classes, and if all classes or none have so few rows.
     """
     if f"the classes of {schema.target}" not in schema.assumed:
         return []
@@ -238,7 +246,7 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
-    """Return a notice if the target of a regression has only two different values."""
+    """Return a notice if the target of a regression has exactly two different values; otherwise an empty list."""
     if schema.task != "regression":
         return []
     numbers, _ = numbers_of(target_of(raw, schema.target))
@@ -251,7 +259,11 @@ def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _joined(raw: Raw, schema: Schema) -> list[str]:
-    """Return notices about values that a declared rule changes: typos count as missing, spellings as one category."""
+    """Return notices about values that the schema changes.
+
+    A sentence for each column says how many values are not of its kind and count as missing. Another one names the
+    categories whose spellings are compared without case and blanks.
+    """
     sentences = []
     outside = Outside()
     for column in schema.declared if schema.form == "table" else ():

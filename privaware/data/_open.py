@@ -64,13 +64,13 @@ class Expansion:
 
 
 class LimitedStream:
-    """The expanded bytes of a stream, up to the limit."""
+    """A stream of decompressed bytes; reading more of them than the limit of `expansion` raises `WrongInput`."""
 
     def __init__(self, stream: IO[bytes], expansion: Expansion) -> None:
         self._stream, self._expansion = stream, expansion
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most `size` bytes, or all if negative; raise `WrongInput` past the limit."""
+        """Return at most `size` of the next bytes, or all if `size` is negative; raise `WrongInput` past the limit."""
         if size < 0:
             return b"".join(iter(lambda: self.read(CHUNK), b""))
         content = self._stream.read(size)
@@ -89,7 +89,11 @@ def expect_small_archive(path: Path) -> None:
 
 
 def _most(size: int | None) -> float:
-    """Return how many bytes an input of compressed size `size` may expand to."""
+    """Return how many bytes an input of compressed size `size` may expand to.
+
+    It is `max(FREE, min(RATIO * size, max(LARGE, LARGE_RATIO * size)))`, or `LARGE` if `size` is None, as for a pipe.
+    The environment variable `VARIABLE`, if set, replaces it.
+    """
     if (allowed := _allowed()) is not None:
         return allowed
     if size is None:
@@ -98,7 +102,7 @@ def _most(size: int | None) -> float:
 
 
 def _allowed() -> float | None:
-    """Return the number of bytes that the environment variable allows, or None if it is not set.
+    """Return the number of bytes that the environment variable `VARIABLE` (in GiB) allows, or None if it is not set.
 
     Raise `WrongInput` if its value is no number above 0.
     """
@@ -124,7 +128,8 @@ def _in_words() -> str:
 def inner_name(path: Path) -> PurePath:
     """Return the name of the file inside a compressed file; `path.name` itself if the file is not compressed.
 
-    It is the only member of a zip archive, and otherwise the name without the suffix of the compression.
+    It is the name of the only file in a zip archive, and otherwise the name without the suffix of the compression.
+    Raise `WrongInput` for a zip archive that does not hold exactly one file.
     """
     suffix = path.suffix.lower()
     if suffix == ".zip":
@@ -156,7 +161,10 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    """Return the name of the only file in a zip archive; raise `WrongInput` if there is none or more than one."""
+    """Return the name of the only file in a zip archive; raise `WrongInput` if there is none or more than one.
+
+    Folders and the `__MACOSX` files of macOS do not count. `path` is named in the message.
+    """
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if len(names) != 1:
         raise WrongInput(f"expected one file in {quoted(path.name)}, got {len(names)}; unpack it and name one")

@@ -31,10 +31,10 @@ MAX_COLUMNS_SHOWN = 20
 
 @dataclass(frozen=True)
 class Outside:
-    """How many values of each column are unseen categories, outside the bounds, or of another kind.
+    """How many values of each column do not fit its schema: unseen categories, out of bounds, or of another kind.
 
-    `counts` has these numbers by column and by key of `WORDS`. `present` has the number of values of each number, date
-    or time column that are not missing.
+    `counts` has these numbers by name of column and by key of `WORDS`. `present` has the number of values that are not
+    missing, by name of column, for number, date and time columns.
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -50,9 +50,10 @@ class Outside:
         self.present[column] = self.present.get(column, 0) + count
 
     def expect_readable(self) -> None:
-        """Raise `WrongInput` for the first column whose fraction of unreadable values exceeds `MAX_UNREADABLE`.
+        """Raise `WrongInput` for the first column in which more than `MAX_UNREADABLE` of the values cannot be read.
 
-        Missing values do not count.
+        These are values that are no number, date or time where the column's kind needs one, as a fraction of the values
+        that are not missing.
         """
         for column, each in self.counts.items():
             for what, expected in UNREADABLE.items():
@@ -77,7 +78,7 @@ class Outside:
         of_column[what] = of_column.get(what, 0) + count
 
     def sentences(self) -> list[str]:
-        """Return one sentence for each of the first `MAX_COLUMNS_SHOWN` columns, and one about the others, if any.
+        """Return a sentence for each of the first `MAX_COLUMNS_SHOWN` columns with counts, and one about any others.
 
         >>> outside = Outside()
         >>> outside.add("town", "unseen", np.array([True, False, True]))

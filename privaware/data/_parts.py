@@ -1,7 +1,7 @@
 """Sums over rows that may not fit into memory: `partial` of a part, `merge` of two, `release` of the total.
 
 Rows come in parts: a slice of an array, a piece of a file, or the rows of a worker on another machine. Everything that
-a mechanism learns from them is a `Sum`. Partial sums are exact (integers, or multiples of a public lattice step, see
+a mechanism learns from them is a `Sum`. Partial sums are exact (integers, or multiples of a public power of two, see
 `exact_sums`), so merging them in any order gives the same bits. The result therefore depends neither on how rows are
 cut into parts nor on which part is ready first. Noise is added once, to the total.
 
@@ -61,9 +61,9 @@ MIN_HELD_ROWS = 2**18
 
 
 class Sum(Protocol[B_in, P, R_out]):
-    """A release of a sum over rows. Its fields are public: settings, and earlier releases.
+    """The interface of a release of a sum over rows. Its fields are public: settings, and earlier releases.
 
-    A `Sum` is pickled to reach other machines, and is called there on the parts that they hold.
+    A `Sum` is pickled to reach other machines, and is called there on the parts of the rows that they hold.
     """
 
     def partial(self, part: B_in) -> P:
@@ -71,9 +71,9 @@ class Sum(Protocol[B_in, P, R_out]):
         ...
 
     def merge(self, left: P, right: P) -> P:
-        """Return the exact sum of `left` and `right`, which may be the changed `left`.
+        """Return the exact sum of the partial sums `left` and `right`; it may be `left`, changed in place.
 
-        The sum is associative and commutative bit for bit.
+        The operation is associative and commutative bit for bit.
         """
         ...
 
@@ -86,21 +86,24 @@ class Sum(Protocol[B_in, P, R_out]):
 
 
 class Parts(Protocol[B_out]):
-    """Rows in parts: on this machine (`LocalParts`), or on others."""
+    """The interface of rows in parts, on this machine (`LocalParts`) or on others."""
 
     def total(self, what: Sum[B_out, P, Any]) -> P:
         """Return the exact sum `what` over all parts, without noise; there must be at least one part."""
         ...
 
     def map(self, function: Callable[[B_out], C]) -> Parts[C]:
-        """Return the same parts after `function`, which is called anew in each total; nothing is kept in memory."""
+        """Return the same parts after `function`, which maps each part by itself.
+
+        It is called anew whenever the parts are used; its results are not kept in memory.
+        """
         ...
 
     def held(self, make: Callable[[B_out], C], join: Join[C] | None = None) -> ChangingParts[C]:
         """Return the results of `make` for each part, computed once and kept in memory, such as rows coded into bytes.
 
-        With `join` neighbours are joined until they have `MIN_HELD_ROWS` rows, because a total over few large parts is
-        faster.
+        If `join` is given, neighbouring results are joined by it until they have `MIN_HELD_ROWS` rows, because a total
+        over few large parts is faster.
         """
         ...
 
@@ -113,9 +116,10 @@ class ChangingParts(Parts[B_out], Protocol[B_out]):
     """Parts in memory, with a state that changes from one total to the next."""
 
     def update(self, change: Callable[[B_out], None]) -> None:
-        """Change each part in place before the next total, such as the outputs of a model after another tree.
+        """Apply `change` to each part, in place, before the next total.
 
-        A part that has to be computed again, because a machine was lost, gets all changes again, in order.
+        An example is to update the outputs of a model after another tree. A part that has to be computed again, because
+        a machine was lost, gets all changes again, in order.
         """
         ...
 
@@ -143,9 +147,9 @@ def release(what: Sum[B, P, R], parts: Parts[B], noise: float, rng: Rng) -> R:
 
 
 class LocalParts(Parts[B]):
-    """Parts that this process reads anew in each total, by `read()`.
+    """Parts that this process reads by `read()` anew whenever they are used.
 
-    Several threads apply `functions` to them in turn.
+    `functions` are applied to each part, one after the other, by several threads that work on different parts.
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]], functions: tuple[Callable[[Any], Any], ...] = ()) -> None:
@@ -165,7 +169,10 @@ class LocalParts(Parts[B]):
         return list(self.each(lambda part: part))
 
     def each(self, function: Callable[[B], C]) -> Iterator[C]:
-        """Yield `function` of each part, in their order; few parts are in memory at a time."""
+        """Yield `function(part)` for each part, in their order; few parts are in memory at a time.
+
+        The functions of `map` are applied to the part first.
+        """
         functions = (*self._functions, function)
         return in_order(lambda part: reduce(lambda value, step: step(value), functions, part), self._read())
 
@@ -201,7 +208,7 @@ class HeldParts(LocalParts[B], ChangingParts[B]):
 
 
 def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
-    """Yield joined neighbouring parts, each of `MIN_HELD_ROWS` rows or more except for the last."""
+    """Yield neighbouring parts joined by `join`, each of at least `MIN_HELD_ROWS` rows except for the last."""
     few: list[Any] = []
     for part in parts:
         few.append(part)
@@ -218,7 +225,10 @@ def merged(what: Sum[Any, P, Any], partials: Iterable[P]) -> P:
 
 
 def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
-    """Yield `function` of each part, in order, computed by `threads()` threads; few parts are in memory at a time."""
+    """Yield `function(part)` for each part, in their order, computed by `threads()` threads.
+
+    Only about as many parts as there are threads are in memory at a time.
+    """
     workers = threads()
     if workers == 1:
         yield from map(function, parts)
@@ -238,6 +248,6 @@ def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
 
 
 def threads() -> int:
-    """Return the number of threads that sum parts: the processors of this process, or OMP_NUM_THREADS if smaller."""
+    """Return the number of threads that work on parts: this process's processors, or OMP_NUM_THREADS if smaller."""
     declared = os.environ.get("OMP_NUM_THREADS", "")
     return min(len(os.sched_getaffinity(0)), int(declared) if declared.isdigit() and int(declared) > 0 else 1024)

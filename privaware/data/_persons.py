@@ -35,14 +35,15 @@ MAX_ROWS_PER_SLICE = 2**22
 
 
 def of_persons(schema: Schema) -> bool:
-    """Return whether the rows of a person are protected together."""
+    """Return whether all rows of a person are protected together: the unit is neither "row" nor "label"."""
     return schema.unit not in ("row", "label")
 
 
 def capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """Return a mask of the first `schema.cap` rows of each person in `raw`, a table in memory.
+    """Return a boolean mask of the first `schema.cap` rows of each person in `raw`, a table in memory.
 
-    Raise `WrongInput` if the unit column is absent, or does not name a person in one line in some row.
+    Raise `WrongInput` if the unit column, which names the person of each row, is absent. Also raise it if a row has no
+    name there, or a name over several lines.
     """
     words, numbers = _persons(raw, schema), dict[str, int]()
     persons = words.map(lambda word: numbers.setdefault(word, len(numbers)), np.int64)
@@ -51,27 +52,31 @@ def capped(raw: Raw, schema: Schema) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CountedRows:
-    """The rows that count, of a table in parts.
+    """The rows that count, of a table in parts: the first few rows of each person.
 
-    `begins` are the `begin` numbers of the parts, in order. `parts` has, for each part, its number of rows and packed
-    bits, one for each row: 1 if the row counts.
+    `begins` has the number `begin` of each part, in increasing order. `parts` has for each part its number of rows, and
+    packed bits (uint8), one for each row: 1 if the row counts.
     """
 
     begins: list[int]
     parts: list[tuple[int, np.ndarray]]
 
     def bits(self, begin: int, end: int) -> np.ndarray:
-        """Return packed bits of the rows of every part whose first row is in [`begin`, `end`), part after part."""
+        """Return packed bits (uint8), one for each row of all parts that begin in [`begin`, `end`), in their order.
+
+        These are the parts with such a number in `begins`. A bit is 1 if the row counts.
+        """
         parts = self.parts[bisect_left(self.begins, begin) : bisect_left(self.begins, end)]
         masks = [np.unpackbits(bits, count=rows) for rows, bits in parts]
         return np.packbits(np.concatenate(masks)) if masks else np.zeros(0, np.uint8)
 
 
 def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
-    """Return the first `cap` rows with a target of each person, over all parts of a table of about `rows` rows.
+    """Return which rows of a table in parts count: the first `schema.cap` rows with a target of each person.
 
-    The parts need only the columns of the target and of the unit. They are read once for each slice of about
-    `MAX_ROWS_PER_SLICE` rows, which holds some of the persons.
+    `rows` is the number of rows of the table, which may be approximate. The parts need only the columns of the target
+    and of the unit. They are read once for each slice of the persons, so that about `MAX_ROWS_PER_SLICE` rows are
+    handled at a time.
     """
     keys = (secrets.token_urlsafe(12), secrets.token_urlsafe(12))
     slices = max(1, -(-rows // MAX_ROWS_PER_SLICE))
@@ -87,9 +92,10 @@ def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Candidates:
-    """Rows of one part that may count: their `positions` in the part, and the hashes of their `persons` (`_hashes`).
+    """The rows of one part that may be among the first `cap` of their person.
 
-    `rows` is the number of rows of the part.
+    `rows` is the number of all rows of the part. `positions` are the positions of the candidates in the part, and
+    `persons` (candidates, 2) are two 64-bit hashes of the person of each.
     """
 
     rows: int
@@ -99,10 +105,11 @@ class _Candidates:
 
 @dataclass(frozen=True, kw_only=True)
 class _Slice(Sum[Raw, dict[int, _Candidates], None]):
-    """The candidates among the persons of slice number `slice` of `slices`, by where their part begins.
+    """The rows that may count, by the `begin` of their part, of the persons in slice number `slice` of `slices`.
 
-    Persons are hashed with `keys`, two secrets. After `cap` rows of a person in a part, no further row of that person
-    in this part can count. A person with very many rows therefore does not fill the memory.
+    A person's hash decides in which slice the person is. Persons are hashed with `keys`, two secrets. A row with a
+    target is a candidate if it is among the first `cap` such rows of its person in its part, so a person with very many
+    rows does not fill the memory. `release` is not implemented.
     """
 
     schema: Schema
@@ -128,9 +135,10 @@ class _Slice(Sum[Raw, dict[int, _Candidates], None]):
 
 
 def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield where each part begins, in order, and a mask of its rows that count: the first `cap` of each person.
+    """Yield for each part its `begin`, in increasing order, and a mask of its rows that count.
 
-    `candidates` has, by where a part begins, the rows of the part that may count.
+    The first `cap` candidates of each person over all parts count. `candidates` has the candidates of each part by its
+    `begin`.
     """
     begins = sorted(candidates)
     among = _first_rows(np.concatenate([candidates[at].persons for at in begins]), cap)
@@ -165,9 +173,9 @@ def _persons(raw: Raw, schema: Schema) -> Words:
 
 
 def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
-    """Return two 64-bit numbers (rows, 2) for each row: hashes of its person in `words` with the two secret `keys`.
+    """Return the two 64-bit hashes (rows, 2) of the person of each row, with the two secret `keys`.
 
-    They do not depend on the type of the column in a part.
+    `words` has the name of each row's person. Equal names have equal hashes, whatever the type of the column.
     """
     import pandas as pd
 
@@ -177,7 +185,10 @@ def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
 
 
 def _first_rows(persons: np.ndarray, cap: int) -> np.ndarray:
-    """Return a mask of the first `cap` rows of each person; rows of `persons` are equal for the same person."""
+    """Return a boolean mask of the first `cap` rows of each person, in the order of the rows.
+
+    `persons` (rows, numbers) has one or more integers for each row; they are equal exactly for the same person.
+    """
     leading = np.sort(persons[:, 0])
     if not (leading[cap:] == leading[:-cap]).any():  # nobody has more than `cap` rows
         return np.ones(len(persons), bool)

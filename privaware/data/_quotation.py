@@ -11,11 +11,12 @@ LINE_END = ord("\n")
 
 
 def end_of_marked_records(text: bytes, last: int, separator: str) -> int | None:
-    """Return where the last whole record before `last` ends, or None if the quotation marks need a closer check.
+    """Return the position in `text` where the last whole CSV record up to the position `last` ends.
 
-    The positions of marks suffice if each mark either opens a field right at its start or closes it right at its end.
-    Then there is no mark outside of fields, and none is doubled within a field. `last` is just after a line end, and
-    `separator` is the character between fields. The result is 0 if there is no whole record.
+    `last` is just after a line end, and `separator` is the character between fields. The result is 0 if there is no
+    whole record. It is None if the positions of quotation marks do not suffice. They suffice if each mark either opens
+    a field right at its start or closes it right at its end. Then there is no mark outside of fields, and none is
+    doubled within a field.
 
     >>> end_of_marked_records(b'a,"b;\\n"\\nc,"d\\n', 13, ",")
     8

@@ -62,12 +62,16 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 
 def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
-    """Return the rows of a part of a table whose target is not missing; there may be none.
+    """Return the rows of a part of a table whose target is not missing; the result may have no row.
 
     Parameters
     ----------
-    raw, target, classes
-        As for `labelled`.
+    raw : Raw
+        The rows of the part. A table without the column `target`, and images, are returned as they are.
+    target : str
+        The name of the target.
+    classes : collection of str
+        Declared classes, which are never missing, even if one is called "none".
 
     Returns
     -------
@@ -79,9 +83,10 @@ def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 
 def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
-    """Return a mask of the rows whose target is not missing; all true for images and for tables without the target.
+    """Return a boolean mask of the rows whose target is not missing.
 
-    A target in `classes` is not missing, whatever it is called.
+    A target in `classes`, the declared classes, is not missing, even if it is called "none". The mask is all True for
+    images, and for a table without the column `target`.
     """
     if raw.frame is None or target not in raw.frame.columns:
         return np.ones(len(raw), bool)
@@ -117,7 +122,7 @@ def left_out(rows: int, target: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Raw:
-    """A file as it is: a table, or images with labels. `repr` shows no row.
+    """The rows of a file as they are: a table, or images with labels. `repr` shows no row.
 
     Attributes
     ----------
@@ -192,7 +197,11 @@ class Raw:
         return None if self.frame is None else [str(name) for name in self.frame.columns]
 
     def values(self, name: str) -> pd.Series | np.ndarray | Words | Spelt:
-        """Return one column of a table; if types are not declared, numbers keep their spellings."""
+        """Return the column `name` of a table as it is stored.
+
+        Numbers with spellings are returned as `Spelt`. So is a column of float64 of a file that declares no types
+        (`typed` is False): each number is spelled without a point if it is an integer.
+        """
         if self.cells is not None:
             return self.cells[name]
         assert self.frame is not None
@@ -202,7 +211,10 @@ class Raw:
         return Spelt.of(numbers_of(values)[0])
 
     def take(self, rows: np.ndarray) -> Raw:
-        """Return some rows of a table that has a `frame`, by position."""
+        """Return some rows of a table that has a `frame`, by their positions in it.
+
+        `place` still finds where in the file they are.
+        """
         assert self.frame is not None
         places = self.first + rows if self.places is None else self.places[self.first + rows]
         images = None if self.images is None else self.images[rows]
@@ -247,9 +259,9 @@ class Raw:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with names as text.
+    """Return the frame with its column names as text.
 
-    Raise `WrongInput` if a name is missing or repeated, or if names have several levels; `where` names the file in the
+    Raise `WrongInput` if a name is empty or repeated, or if names have several levels; `where` names the file in the
     message.
     """
     if frame.columns.nlevels > 1:
@@ -271,10 +283,10 @@ def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 @contextmanager
 def parsing(path: Path, expected: str, named: Callable[[], str] | None = None) -> Iterator[None]:
-    """Turn any exception of a parser on a damaged file into one `WrongInput`; errors of the disk stay as they are.
+    """Turn any exception in the block, where a file is parsed, into one `WrongInput`; warnings are silenced.
 
-    `path` and `expected`, the format, are named in the message; `named()` replaces the name of a file that is private.
-    Warnings of the parser are silenced.
+    An `OSError` of the disk (with an error number) and a `WrongInput` stay as they are. The message has the name of
+    `path` and the `expected` format; `named()`, if given, replaces the name of a file that is private.
     """
     shown = named or (lambda: quoted(path.name))
     try:

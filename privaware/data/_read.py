@@ -79,7 +79,10 @@ def read_statistics(path: Path, encoding: str | None = None) -> pd.DataFrame:
 
 
 def _with_zeros(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with zeros instead of the tiny numbers that pandas reads for zeros of a SAS transport file."""
+    """Return the frame with 0 in place of floats whose absolute value is below `MIN_TRANSPORT_NUMBER`.
+
+    pandas reads zeros of a SAS transport file as such tiny numbers.
+    """
     numbers = frame.select_dtypes("float")
     return frame.assign(**numbers.mask(numbers.abs() < MIN_TRANSPORT_NUMBER, 0.0))
 
@@ -173,7 +176,7 @@ def _file(path: Path, reading: dict[str, Any], columns: Collection[str] | None) 
 
 
 def raw_of_csv(file: CsvFile, frame: pd.DataFrame, **facts: Any) -> Raw:
-    """Return rows of a CSV file; `facts` are the fields of `Raw` that follow neither from `file` nor from `frame`."""
+    """Return `frame`, rows of the CSV file `file`, as `Raw`; `facts` are further fields of `Raw`, such as `line`."""
     return Raw(
         frame=check_names(frame, file.path.name),
         name=file.path.name,
@@ -185,7 +188,7 @@ def raw_of_csv(file: CsvFile, frame: pd.DataFrame, **facts: Any) -> Raw:
 
 
 def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
-    """Return the names of the columns of a CSV file without any row, or None if `source` is not such a file.
+    """Return a CSV file as a table without rows, which has the names of its columns; None for any other `source`.
 
     Parameters
     ----------
@@ -257,7 +260,10 @@ def _arrow(path: Path) -> Raw:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the file itself, or the Parquet files of a folder in the order of their names; none for other files."""
+    """Return the Parquet files of `path`: itself, or those of a folder in the order of their names.
+
+    The list is empty for a file with another suffix, and for a folder without Parquet files.
+    """
     if not path.is_dir():
         return [path] if path.suffix.lower() in PARQUET else []
     return sorted(file for file in path.iterdir() if file.suffix.lower() in PARQUET and file.is_file())
@@ -282,9 +288,10 @@ def _no_table(source: Any) -> WrongInput:
 
 
 def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:
-    """Return an Arrow table as a frame whose types do not depend on missing values.
+    """Return an Arrow table as a pandas frame, whose types do not depend on which values are missing.
 
-    With `split` each column has its own block of memory, which avoids copies.
+    Decimals become float64. A stored index with a name becomes a column. If `split`, each column has its own block of
+    memory, which avoids copies.
     """
     import pyarrow as pa
 
@@ -298,7 +305,10 @@ def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:
 
 
 def _nullable(kind: Any) -> Any:
-    """Return a pandas type that a missing value does not change; integers would otherwise become floats."""
+    """Return the pandas type with missing values for the Arrow type `kind`: integers, booleans and dates (days).
+
+    So a missing value does not turn integers into floats. Return None, pandas' default, for any other type.
+    """
     import pandas as pd
     import pyarrow as pa
 

@@ -82,9 +82,10 @@ ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d").match
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """The distinct `hashes` below `bound`, sorted, and in `counts` the number of rows with each hash.
+    """A sample of keyed hashes, one for each row: all distinct `hashes` below `bound`, sorted (uint64).
 
-    A sample is `single` if only the hashes with one row each were kept.
+    `counts` has the number of rows with each of them. If `single`, only the hashes that belong to one row each were
+    kept.
     """
 
     bound: int
@@ -94,9 +95,9 @@ class Sample:
 
     @classmethod
     def of(cls, tokens: np.ndarray) -> Sample:
-        """Return the sample of `tokens`, one hash for each row, with at most `SAMPLE` distinct hashes.
+        """Return the sample of `tokens`, uint64 hashes with one for each row: the `SAMPLE` smallest distinct hashes.
 
-        It has fewer only if `tokens` have fewer.
+        If there are at most `SAMPLE` distinct hashes, it has all of them.
         """
         bound = EVERY if len(tokens) <= 2 * SAMPLE else 2 * SAMPLE * (EVERY // len(tokens))
         while True:
@@ -107,7 +108,10 @@ class Sample:
             bound = min(WIDER * bound, EVERY)
 
     def merge(self, other: Sample) -> Sample:
-        """Return the sample of the rows of both samples, with at most `SAMPLE` distinct hashes."""
+        """Return the sample of the rows of both samples: at most `SAMPLE` of their smallest distinct hashes.
+
+        Counts are added. Its bound is at most the smaller one of the two bounds.
+        """
         bound = min(self.bound, other.bound)
         left, right = self.below(bound), other.below(bound)
         hashes, inverse = np.unique(np.concatenate([left.hashes, right.hashes]), return_inverse=True)
@@ -124,7 +128,7 @@ class Sample:
 
     @property
     def has_uneven_counts(self) -> bool:
-        """Whether there are at least `DISTINCT` values and some occur more often than others.
+        """Whether there are at least `DISTINCT` distinct hashes, and some occur in more rows than others.
 
         In a list or a panel all values occur equally often.
         """
@@ -132,12 +136,16 @@ class Sample:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether there are `FEWEST` rows or more, and the fraction `UNIQUE` of them has a hash of its own."""
+        """Whether the sample has `FEWEST` rows or more, and at least the fraction `UNIQUE` has a hash of its own."""
         rows = int(self.counts.sum())
         return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
 
     def telling(self) -> Sample | None:
-        """Return this sample if it distinguishes rows, else its hashes with one row each, or None if these are few."""
+        """Return this sample if it distinguishes rows (`tells_rows_apart`).
+
+        Otherwise return only its hashes that belong to one row each, as a `single` sample, or None if there are fewer
+        than `FEWEST_SINGLE` of them.
+        """
         if self.tells_rows_apart:
             return self
         alone = self.counts == 1
@@ -146,10 +154,11 @@ class Sample:
         return Sample(self.bound, self.hashes[alone], self.counts[alone], single=True)
 
     def known_in(self, other: Sample) -> bool:
-        """Return whether the samples share `FEWEST` hashes, and the fraction `KNOWN` of the smaller one.
+        """Return whether the two samples share so many hashes that they are probably of mostly the same rows.
 
-        If one of them is `single`, they must share the fraction `KNOWN_SINGLE` of the smaller one, and at least
-        `KNOWN_SINGLE * FEWEST_SINGLE` hashes. Only the hashes below both bounds are compared.
+        They must share at least `FEWEST` hashes, and at least the fraction `KNOWN` of the smaller sample. If one of
+        them is `single`, they must share at least `KNOWN_SINGLE * FEWEST_SINGLE` hashes, and the fraction
+        `KNOWN_SINGLE`. Only the hashes below both bounds are compared.
         """
         single = self.single or other.single
         known, fewest = (KNOWN_SINGLE, KNOWN_SINGLE * FEWEST_SINGLE) if single else (KNOWN, FEWEST)
@@ -161,9 +170,12 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
-    """Samples of `rows`, samples of the values of `columns`, and `digests` of columns, all by name.
+    """Samples of keyed hashes of a table, by which the same rows are recognised.
 
-    A digest is the sum of the hashes of all values of a column, modulo 2^64. `finished` replaces names by numbers.
+    `rows` has samples of whole rows: "" of all columns, "by place" with columns by position instead of name, and one
+    without each column or group of columns. `columns` has samples of the values of each column by its name. `digests`
+    has for each column the sum of the hashes of all its values modulo 2^64. In a `finished` sketch numbers replace all
+    these names.
     """
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
@@ -177,9 +189,11 @@ class Sketch:
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
     def finished(self) -> Sketch:
-        """Return the parts of each sample that distinguish rows, and the digests that identify a column.
+        """Return the sketch with only what identifies a table, and with numbers in place of names.
 
-        Numbers replace the names. Samples of at most `MOST_COLUMNS` columns are kept.
+        Of `rows`, it keeps the samples or hashes that distinguish rows (`telling`). Of `columns`, it keeps at most
+        `MOST_COLUMNS` different samples that distinguish rows. It keeps a digest only if some values occur more often
+        than others.
         """
         rows = [told for sample in self.rows.values() if (told := sample.telling()) is not None]
         columns = {sample.hashes.tobytes(): sample for sample in self.columns.values() if sample.tells_rows_apart}
@@ -276,7 +290,8 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
     Parameters
     ----------
     cells : list
-        The tuples that `array_cells` yields.
+        The tuples that `array_cells` yields: the name of a column, a uint64 number for each row that stands for its
+        value, and these numbers mixed with the name.
     key : bytes
         The secret key of the data's owner.
 
@@ -291,10 +306,11 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
 
 
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
-    """Return the columns of integers or days without repeated values and with few gaps, by the first `HEAD` rows.
+    """Return the names of the columns of running numbers or days: no repeated values and few gaps.
 
-    `raw` has the table or its first rows, and `rows` is the number of rows of the table: the values must lie within a
-    range of `RANGE * rows`. A column with fewer than `FEWEST` values is not returned, nor is one of images.
+    `raw` has the table or its first rows, of which the first `HEAD` are used. `rows` is the number of rows of the
+    table: the values must lie within a range below `RANGE * rows`. A column with fewer than `FEWEST` values is not
+    returned. For images the result is empty.
     """
     if raw.frame is None:
         return frozenset()
@@ -312,7 +328,7 @@ def _is_running(values: pd.Series, rows: int) -> bool:
 
 
 def _ordinals(values: pd.Series) -> np.ndarray | None:
-    """Return the values as numbers, or as days if they are dates; None if they are neither."""
+    """Return the values that are not missing as numbers, or dates as days since 1970; None if they are neither."""
     import pandas as pd
 
     present = values.dropna()
@@ -333,10 +349,10 @@ def _ordinals(values: pd.Series) -> np.ndarray | None:
 def _part(
     cells: Iterable[tuple[str, np.ndarray, np.ndarray]], key: bytes, running: frozenset[str], *, one_by_one: bool
 ) -> tuple[np.ndarray, Sketch]:
-    """Return the hashes of the rows of one part, and its samples.
+    """Return the hashes of the rows of one part of a table, and the sketch of these rows.
 
-    `cells` are tuples of `named_cells`. Rows are sampled without each column if `one_by_one`, else without groups of
-    columns. Columns in `running` count only for the hashes.
+    `cells` are tuples of `named_cells`. If `one_by_one`, there is a sample of rows without each single column,
+    otherwise without each of at most `MOST_GROUPS` groups of columns. Columns in `running` count only for the hashes.
     """
     hashes = values = np.zeros(1, np.uint64)
     groups: dict[str, np.ndarray] = {}
@@ -363,7 +379,7 @@ def _part(
 
 
 def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterator[tuple[str, str]]:
-    """Yield the names of two samples, one of `left` and one of `right`, for each pair that `known_in` recognises."""
+    """Yield the names of a sample of `left` and a sample of `right`, for each such pair that `known_in` recognises."""
     names, others = list(left), list(right)
     if not names or not others:
         return
@@ -378,7 +394,7 @@ def _matches(left: Mapping[str, Sample], right: Mapping[str, Sample]) -> Iterato
 
 
 def _pooled(samples: Iterable[Sample]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes of all samples, and the number of the sample of each hash."""
+    """Return the hashes of all samples, joined, and for each hash the number (from 0) of its sample."""
     listed = [sample.hashes for sample in samples]
     return np.concatenate(listed), np.repeat(np.arange(len(listed)), [len(hashes) for hashes in listed])
 

@@ -16,7 +16,7 @@ __all__ = ["SpeltArray"]
 
 
 class SpeltType(ExtensionDtype):
-    """The type of such a column: to pandas it is text."""
+    """The pandas type of a `SpeltArray`: to pandas its values are text."""
 
     name = "spelt"
     type = str
@@ -29,7 +29,10 @@ class SpeltType(ExtensionDtype):
 
 
 class SpeltArray(ExtensionArray):
-    """What a frame of a text file needs: rows can be chosen and joined, and one of them shown."""
+    """A pandas column of numbers that keep their spellings in a text file, stored as `spelt`.
+
+    It offers only what a frame of a text file needs: rows can be chosen and joined, and one of them shown as text.
+    """
 
     dtype = SpeltType()
 

@@ -22,7 +22,7 @@ __all__ = ["Streamed", "first_positions"]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Streamed:
-    """Private rows in `parts`, which are read anew for each sum, and the schema of all of them."""
+    """Private rows in `parts`, which are read and coded anew for each sum, and the `schema` of all of them."""
 
     schema: Schema
     parts: Parts[Data]
@@ -31,24 +31,24 @@ class Streamed:
         return f"Streamed({self.schema.form} of {len(self.schema.used)} columns, rows private)"
 
     def mapped(self, function: Callable[[Data], Data]) -> Streamed:
-        """Return the rows after `function`, a function of each row by itself.
+        """Return the rows after `function`, which maps `Data` to `Data`, each row by itself.
 
-        The schema after `function` comes from calling it without any row.
+        The schema of the result is found by calling `function` on data without rows.
         """
         return Streamed(schema=function(_empty(self.schema)).schema, parts=self.parts.map(function))
 
     def keep(self, names: tuple[str, ...]) -> Streamed:
         """Return the rows with only the columns in `names`, in the order of the schema.
 
-        Images and texts stay as they are. Raise `WrongInput` for an unknown name.
+        Rows of the form image or text stay as they are. Raise `WrongInput` for an unknown name.
         """
         return self.mapped(lambda part: part.keep(names))
 
     def split(self, rng: Rng, shares: tuple[float, ...]) -> tuple[Streamed, ...]:
-        """Return disjoint parts by a random draw for the position of each row; `shares` are relative probabilities.
+        """Return `len(shares)` disjoint parts of the rows, by an independent draw for the position of each row.
 
-        The parts are the same as for the same rows in memory. One pass counts the rows of each part of the table, which
-        gives the positions of the next part.
+        A row is in result i with probability `shares[i] / sum(shares)`. The results are the same as for the same rows
+        in memory. One pass counts the rows of each part of the table, which gives the positions of its rows.
         """
         firsts, draws = first_positions(self.parts), rng.by_position()
 
@@ -82,7 +82,10 @@ def first_positions(parts: Parts[Any]) -> dict[int, int]:
 
 
 class _PartSizes(Sum[Any, dict[int, int], None]):
-    """The number of rows of each part, by its `begin`."""
+    """The number of rows of each part by its `begin`, as a sum over parts; `release` is not implemented.
+
+    A part without `begin`, and two parts with the same one, raise `RuntimeError`.
+    """
 
     def partial(self, part: Any) -> dict[int, int]:
         if part.begin is None:
@@ -109,7 +112,11 @@ def joined(parts: Sequence[Data]) -> Data:
 
 
 def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Words | Spelt:
-    """Return one column of several blocks; it has words if any block has words, and numbers keep their spelling."""
+    """Return one column from blocks of its rows, in order.
+
+    It is an array if all blocks are arrays, and `Spelt` (numbers with their spellings) if all are `Spelt`. Otherwise it
+    is `Words`.
+    """
     numbers = [block for block in blocks if isinstance(block, np.ndarray)]
     if len(numbers) == len(blocks):
         return np.concatenate(numbers)
@@ -123,7 +130,10 @@ def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Wor
 
 
 def _empty(schema: Schema) -> Data:
-    """Return data without rows: coded numbers, or unparsed cells if a kind, bound or category of a table is unknown."""
+    """Return data of this schema without rows.
+
+    `x` is an array of coded numbers, or `Cells` if a kind, bound or category of a table is not declared.
+    """
     y = np.zeros(0, np.int64 if schema.classes else np.float64)
     if schema.form == "table" and not schema.bounded:
         return Data(schema=schema, x=Cells(tuple(np.zeros(0) for _ in schema.declared), 0), y=y)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ _WITHHELD: ContextVar[bool] = ContextVar("withheld", default=False)
 
 
 def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
-    """Return values as text in a canonical spelling: true as "True", 1.0 as "1", a missing value as "".
+    """Return values as text in one spelling for each value: true as "True", 1.0 as "1", a missing value as "".
 
     Text, or bytes in UTF-8, stay as they are, without outer spaces, even if they spell a missing value. Raise
     `WrongInput` for lists, records, other bytes, and half of a surrogate pair.
@@ -98,7 +98,10 @@ def _is_unicode(word: str) -> bool:
 
 
 def _used_categories(values: pd.Series) -> tuple[np.ndarray, Any]:
-    """Return what `factorize` returns, in the order of the categories, without looking up every value."""
+    """Return the codes and the categories of a categorical column, as `pandas.factorize` does; -1 is a missing value.
+
+    Categories stay in the order of the type, and those in no row are left out.
+    """
     codes, categories = values.cat.codes.to_numpy(dtype=np.intp), values.cat.categories
     used = np.bincount(codes + 1, minlength=len(categories) + 1)[1:] > 0
     return (codes, categories) if used.all() else (np.append(np.cumsum(used) - 1, -1).take(codes), categories[used])
@@ -114,13 +117,16 @@ def _as_series(values: pd.Series | np.ndarray | Spelt) -> pd.Series | Spelt:
 
 
 def spelt_of(values: Any) -> Spelt | None:
-    """Return the column as numbers with their spellings, or None if it is not stored in this form."""
+    """Return `values` as `Spelt` (numbers with their spellings) if they are stored in this form, otherwise None."""
     spelt = values if isinstance(values, Spelt) else getattr(getattr(values, "array", None), "spelt", None)
     return spelt if isinstance(spelt, Spelt) else None
 
 
 def _spelling(value: Any) -> str | None:
-    """Return one value as text, empty if missing; None if it is a list, a record, or bytes that are not UTF-8."""
+    """Return one value as text, stripped; empty if it is missing.
+
+    Return None if it is a list, a record, or bytes that are not UTF-8.
+    """
     import pandas as pd
 
     if isinstance(value, str):
@@ -215,7 +221,10 @@ def values_shown() -> bool:
 
 
 def got(value: Any) -> str:
-    """Return the end of an error message about a value of a row: empty, unless the owner asked to see values."""
+    """Return the end of an error message that quotes a value of a row, such as `, got 'abc'`.
+
+    It is empty unless the owner asked to see values (`show_values`); then it is noted that a value was left out.
+    """
     if values_shown():
         return f", got {quoted(value)}"
     _WITHHELD.set(True)
@@ -223,20 +232,20 @@ def got(value: Any) -> str:
 
 
 def value_was_withheld() -> bool:
-    """Return whether `got` left out a value since the last call of this function."""
+    """Return whether `got` left out a value since this function was last called, in this context."""
     withheld = _WITHHELD.get()
     _WITHHELD.set(False)
     return withheld
 
 
 def quoted(value: Any) -> str:
-    """Return a public value (a name, a setting) for a message: in quotes, on one line, at most 60 characters."""
+    """Return a public value (a name, a setting) for a message: in quotes, on one line, cut to at most 60 characters."""
     text = repr(str(value))
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Return the first six names for a message, and how many more there are.
+    """Return the first six names, quoted and separated by commas, and how many more there are, for a message.
 
     >>> listed(range(10))
     "'0', '1', '2', '3', '4', '5' and 4 more"

@@ -30,7 +30,7 @@ FALSE = frozenset(("false", "f", "no", "n", "off"))
 class Words:
     """A column as text: its `spellings`, and for each row the position of its spelling in `codes`.
 
-    Position -1 is the last spelling. A spelling may occur twice, or in no row.
+    Position -1 is the last spelling. A spelling may be listed twice, or occur in no row.
     """
 
     spellings: tuple[str, ...]
@@ -51,7 +51,7 @@ class Words:
         return sorted({self.spellings[code] for code in np.unique(self.codes)})
 
     def folded(self) -> Words:
-        """Return the same words without case and repeated blanks."""
+        """Return the same words in folded case, without outer blanks, and with single blanks between words."""
         return Words(spellings=tuple(folded(word) for word in self.spellings), codes=self.codes)
 
     def word(self, row: int) -> str:
@@ -70,10 +70,11 @@ class Words:
 class Spelt:
     """A column of text, mostly numbers, stored as numbers and styles from which every text can be recovered.
 
-    `decimals` is the style of each number: a number of decimals, `PLAIN` or `POINTED`. A text that no style spells is
-    one of `spellings`; `codes` is its position there, and -1 for all other rows. The number of such a row is the number
-    that the text spells, or NaN. An empty cell is NaN. If all entries of `decimals` or of `codes` are known to be
-    equal, the array has one element in memory (its stride is 0).
+    `decimals` is the style of each number: its number of decimals, or `PLAIN` (as `spelling_of_number`, integers
+    without a point), or `POINTED` (as `repr`, such as 7.0). A text that no style spells is in `spellings`; `codes` has
+    its position there, and -1 for all other rows. Where `codes` is not -1, `numbers` has the number that the text
+    spells, or NaN. An empty cell is NaN. If all entries of `decimals` or of `codes` are known to be equal, the array
+    has one element in memory (its stride is 0).
 
     >>> column = Spelt.of(np.array([12.5, np.nan, -0.0]), decimals=2)
     >>> column.words().map(str, object).tolist()
@@ -107,7 +108,10 @@ class Spelt:
 
     @property
     def style(self) -> int | None:
-        """The style of all rows, or None if they are not known to be all numbers of one style; `PLAIN` without rows."""
+        """The style of all rows if it is known without a look at the rows, otherwise None.
+
+        It is known if all rows are numbers that are stored with one style. Without rows it is `PLAIN`.
+        """
         if self.decimals.strides[0] or self.codes.strides[0]:
             return None
         return int(self.decimals[0]) if len(self) else PLAIN
@@ -118,7 +122,7 @@ class Spelt:
         return np.isnan(self.numbers) & missing[self.codes]
 
     def words(self) -> Words:
-        """Return the column as text."""
+        """Return the column as text, one word for each row."""
         words, codes = list(self.spellings), self.codes.astype(np.int32)
         for style in np.unique(self.decimals).tolist():
             rows = np.flatnonzero((self.codes < 0) & (self.decimals == style))
@@ -131,7 +135,7 @@ class Spelt:
         return Words(spellings=tuple(known), codes=codes)
 
     def respelt(self, spelling: Callable[[str], str]) -> Spelt:
-        """Return the same column with `spelling(text)` in place of each text that no style spells."""
+        """Return the same column with `spelling(text)` in place of each text in `spellings`; numbers stay."""
         return replace(self, spellings=tuple(spelling(word) for word in self.spellings))
 
     def __len__(self) -> int:
@@ -155,9 +159,9 @@ def _repeated(number: int, rows: int) -> np.ndarray:
 
 
 def _concatenated(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the arrays `blocks` joined.
+    """Return the arrays `blocks` joined, in order; without entries an empty array.
 
-    The result has one element in memory if each array has one (stride 0) and all entries are the same.
+    The result has one element in memory (stride 0) if each array has one and all entries are the same.
     """
     filled = [block for block in blocks if len(block)]
     first = {int(block[0]) for block in filled}
@@ -176,6 +180,6 @@ def is_missing(word: str) -> bool:
 
 
 def spelling_of_number(number: float) -> str:
-    """Return a number as text; integers of absolute value below `2**53` have no point."""
+    """Return a number as text: an integer of absolute value below `2**53` without a point, any other as `str` does."""
     number = float(number)
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)

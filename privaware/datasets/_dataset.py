@@ -18,7 +18,7 @@ from privaware.schema import Schema
 
 
 def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
-    """Return disjoint parts of declared sizes.
+    """Return disjoint parts of `data` with these `sizes`, one after the other in a fixed order.
 
     Bao et al. split Adult as `parts(adult.train, 22750, 9750)` and the test part of the image sets as
     `parts(mnist.test, 5000, 5000)` for validation and test. DPNAS trains on `parts(mnist.train, 36000, 24000)[0]` and
@@ -29,10 +29,10 @@ def parts(data: Data, *sizes: int, shuffled: bool = True) -> tuple[Data, ...]:
     data : Data
         The rows.
     *sizes : int
-        The size of each part; rows beyond the sum of `sizes` are in no part. `WrongInput` is raised for a size below 1,
-        or if the sum exceeds the number of rows.
+        The size of each part; rows beyond the sum of `sizes` are in no part. `WrongInput` is raised without sizes, for
+        a size below 1, and if the sum exceeds the number of rows.
     shuffled : bool
-        Whether rows are taken in the fixed public order instead of file order.
+        Whether rows are taken in a fixed public order, by a hash of the row number (`order`), instead of file order.
 
     Returns
     -------
@@ -62,14 +62,16 @@ class Halves:
 def halves(dataset: Dataset, *, shuffled: bool = True) -> Halves:
     """Return the split of DPMLBench: half of the training rows for the target model, half for its shadow model.
 
-    The test rows are halved in the same way; at most 10,000 of them are used, the first in the order of the split.
+    The test rows are halved in the same way; if there are more than 10,000, only the first 10,000 in the order of the
+    split are used. If a number of rows is odd, one row is in no half.
 
     Parameters
     ----------
     dataset : Dataset
         The rows.
     shuffled : bool
-        Whether rows are taken in the fixed public order, because some files are sorted. The paper splits in file order.
+        Whether rows are taken in a fixed public order, by a hash of the row number (`order`), because some files are
+        sorted. The paper splits in file order.
 
     Returns
     -------
@@ -90,9 +92,9 @@ Read = Callable[[Path | None, Schema], tuple[Data, Data]]
 class Dataset:
     """Rows of a built-in data set: private training rows, test rows, and public auxiliary rows on request.
 
-    The parts `train`, `test` and `public` are disjoint. All have the same `schema`, whose `rows` is the number of
-    training rows. `public` has no labels: its `y` is all zero, as in a file without a target. It is None if the public
-    part was not asked for.
+    The parts `train`, `test` and `public` are disjoint. All have the same `schema`, whose `rows` is the number of rows
+    in `train`. `public` has no labels: its `y` is all zero, as in a file without a target. `public` is None if it was
+    not asked for.
     """
 
     name: str
@@ -137,7 +139,7 @@ class Source:
     origin: str = ""
 
     def schema(self, *, public: bool = False) -> Schema:
-        """Return the schema, without reading a row; with `public` its number of rows excludes the public part."""
+        """Return the schema, without reading a row; with `public` its `rows` is smaller by `public_rows`."""
         return replace(self.facts, rows=self.facts.rows - self.public_rows) if public else self.facts
 
     def folder(self) -> Path | None:
@@ -152,7 +154,7 @@ class Source:
         """Return the rows; with `public` the last `public_rows` training rows become the public part, without labels.
 
         Missing files are downloaded. Raise `WrongInput` if that fails, if a file cannot be read, or if the number of
-        rows is not the published one. Checksums are compared after a download only.
+        training or test rows is not the published one. Checksums are compared after a download only.
         """
         schema = self.schema(public=public)
         try:
@@ -177,9 +179,11 @@ class Source:
         return Dataset(name=self.name, schema=schema, train=train, test=test, public=auxiliary)
 
     def split(self, data: Data, rows: int) -> tuple[Data, Data]:
-        """Return training and test rows of a data set without an official split, by the fixed public order.
+        """Return training and test rows of a data set without an official split.
 
-        Raise `WrongInput` unless `data`, all rows of the files, has the published number of `rows`.
+        `data` has all rows of the files. In a fixed public order, by a hash of the data set's name and the row number,
+        the first `facts.rows` rows are for training, the next `test_rows` for testing, and any further rows are left
+        out. Raise `WrongInput` unless `data` has the published number `rows` of rows.
         """
         if len(data) != rows:
             raise WrongInput(f"expected {rows} rows as published, got {len(data)}; fetch the files again")
@@ -189,7 +193,7 @@ class Source:
 
 
 def order(name: str, rows: int) -> np.ndarray:
-    """Return a fixed public order of row numbers: by the SHA-256 of `name` and the number.
+    """Return the row numbers in a fixed public order: sorted by the SHA-256 of the text "NAME:NUMBER".
 
     The order depends on no row and on no random generator, so it is the same on every machine.
 
@@ -203,7 +207,7 @@ def order(name: str, rows: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        A permutation of the row numbers.
+        A permutation of the row numbers 0 to `rows - 1`.
 
     >>> order("example", 5).tolist()
     [2, 0, 1, 3, 4]
@@ -213,9 +217,10 @@ def order(name: str, rows: int) -> np.ndarray:
 
 
 def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: int = 255) -> Data:
-    """Return images with `pixels` (rows, channels, height, width) scaled from [0, white] to [0, 1], and class codes.
+    """Return `Data` of images: float32 pixels scaled from [0, white] to [0, 1], and int64 class codes.
 
-    Raise `WrongInput` if the shape of an image or a label does not fit the schema.
+    `pixels` has the shape (rows, channels, height, width), and `labels` (rows,) has class codes from 0. Raise
+    `WrongInput` if the shape of an image, the number of labels or a label does not fit the schema.
     """
     if pixels.shape[1:] != schema.shape or labels.shape != (len(pixels),):
         raise WrongInput(
@@ -230,10 +235,10 @@ def image_data(schema: Schema, pixels: np.ndarray, labels: np.ndarray, white: in
 
 
 def binary_table(schema: Schema, table: np.ndarray, labels: np.ndarray) -> Data:
-    """Return a table of binary attributes and its class codes.
+    """Return `Data` of a table of binary attributes `table` (rows, columns) and class codes `labels` (rows,).
 
-    Raise `WrongInput` for attributes other than 0 and 1, and for a number of columns or a label that does not fit the
-    schema.
+    The attributes become float64, the codes int64. Raise `WrongInput` for an attribute other than 0 and 1, and for a
+    number of columns, a number of labels or a label that does not fit the schema; labels count from 0.
     """
     if table.ndim != 2 or table.shape[1] != len(schema.used) or labels.shape != (len(table),):
         raise WrongInput(

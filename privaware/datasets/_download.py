@@ -37,11 +37,12 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """One public file: its path `name` in the folder, its mirrors, and the checksum that a download must have.
+    """One public file: its path `name` in the folder of its data set, its mirrors, and its checksum.
 
-    `urls` are mirrors, tried in order. With `member`, they lead to an archive (tar or zip) that contains the file under
-    that name. `sha256` is always the checksum of the file itself; a file without one is never downloaded. Raise
-    `WrongInput` if `name` leads out of the folder, or if `sha256` is not 64 hexadecimal digits.
+    `urls` are mirrors, tried in order. If `member` is not empty, they lead to an archive (tar or zip) that contains the
+    file under the name `member`. `sha256` is always the checksum of the file itself; a download is kept only if it has
+    this checksum, and a file without one is never downloaded. Raise `WrongInput` if `name` leads out of the folder, or
+    if `sha256` is not 64 hexadecimal digits in lower case.
     """
 
     name: str
@@ -58,9 +59,9 @@ class File:
 
 
 def present(name: str, files: tuple[File, ...]) -> Path | None:
-    """Return the folder that already holds all files of `name`, or None; checksums are not compared.
+    """Return the folder on this machine that holds all `files` of the data set `name`, or None if there is none.
 
-    `$PRIVAWARE_DATA/NAME` comes before the cache.
+    `$PRIVAWARE_DATA/NAME` comes before the user's cache. Checksums are not compared.
     """
     data = os.environ.get("PRIVAWARE_DATA")
     for parent in (*([Path(data)] if data else []), cache_folder()):
@@ -70,9 +71,9 @@ def present(name: str, files: tuple[File, ...]) -> Path | None:
 
 
 def locate(name: str, files: tuple[File, ...]) -> Path:
-    """Return the folder that holds the files of `name`, downloaded into the cache first if necessary.
+    """Return the folder that holds the `files` of the data set `name`; missing files are downloaded into the cache.
 
-    Raise `WrongInput` if a missing file has no known checksum or cannot be downloaded.
+    Raise `WrongInput` if a file has no known checksum or cannot be downloaded, or if the cache cannot be written.
     """
     if folder := present(name, files):
         return folder
@@ -96,7 +97,7 @@ def locate(name: str, files: tuple[File, ...]) -> Path:
 
 
 def _remove_empty(folder: Path, files: tuple[File, ...]) -> None:
-    """Remove `folder`, and the folders of `files` inside it, if they are empty, as a failed download leaves them."""
+    """Remove `folder`, and the folders of `files` inside it, where they are empty, as a failed download leaves them."""
     nested = {(folder / file.name).parent for file in files} - {folder}
     for path in (*nested, folder):
         with contextlib.suppress(OSError):
@@ -104,9 +105,10 @@ def _remove_empty(folder: Path, files: tuple[File, ...]) -> None:
 
 
 def _download(name: str, files: list[File], folder: Path) -> None:
-    """Download every file, check it and move it into `folder`; an archive is downloaded once.
+    """Download every file, compare its checksum and move it into `folder`; an archive is downloaded once.
 
-    `name` is the data set in messages. Raise `WrongInput` as `_download_file` does.
+    `name` is the name of the data set in messages. Raise `WrongInput` if a file cannot be downloaded, or if its
+    checksum differs.
     """
     import tempfile
 
@@ -117,10 +119,10 @@ def _download(name: str, files: list[File], folder: Path) -> None:
 
 
 def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
-    """Download one file from the first mirror that answers in full.
+    """Download one file into `folder`, from the first mirror that answers in full.
 
-    Raise `WrongInput` if no mirror does, or if the file has another checksum. `archives` is the folder for
-    downloaded archives.
+    Raise `WrongInput` if no mirror does, or if the file has another checksum. `archives` is the folder for downloaded
+    archives, and `name` is the name of the data set in messages.
     """
     import pooch
     from requests import RequestException
@@ -147,7 +149,11 @@ def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
 
 
 def _reason(problem: BaseException) -> str:
-    """Return why a request failed: the message of the operating system if there is one, without wrapped exceptions."""
+    """Return in words why a request failed with the exception `problem`.
+
+    It is the message of the operating system if some exception in the chain of contexts has one. Otherwise it is the
+    text of the exception that `problem` wraps as its first argument, or of `problem` itself.
+    """
     cause: BaseException | None = problem
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
@@ -158,10 +164,11 @@ def _reason(problem: BaseException) -> str:
 
 
 def _downloader(name: str, file: File, archives: Path) -> Callable[[str, str, Any], None]:
-    """Return the function that pooch calls with an address and an output: it writes the file, or its archive member.
+    """Return the function that pooch calls with an address, an output path and itself to download `file`.
 
-    The function prints the address to stderr. `archives` is the folder for downloaded archives, and `name` is the data
-    set in messages.
+    The function prints the address to stderr, and writes the file, or the member `file.member` of the archive at the
+    address, to the output path. It raises `WrongInput` if the archive is damaged or has no such member. `archives` is
+    the folder for downloaded archives, and `name` is the name of the data set in messages.
     """
     import pooch
 
@@ -185,7 +192,10 @@ def _downloader(name: str, file: File, archives: Path) -> Callable[[str, str, An
 
 
 def _extract(archive: Path, member: str, output: str) -> None:
-    """Write one member of a zip or tar archive to `output`."""
+    """Write the member `member` of the zip or tar file `archive` to the path `output`.
+
+    Raise `KeyError` if there is no such member.
+    """
     with contextlib.ExitStack() as stack, open(output, "wb") as target:
         if zipfile.is_zipfile(archive):
             source: IO[bytes] | None = stack.enter_context(zipfile.ZipFile(archive)).open(member)

@@ -35,7 +35,10 @@ def files(mirrors: tuple[str, ...], checksums: tuple[str, ...]) -> tuple[File, .
 
 
 def read(folder: Path | None, schema: Schema) -> tuple[Data, Data]:
-    """Return training and test images; raise `WrongInput` if a file is damaged."""
+    """Return training and test images, with their class codes, from the four IDX files in `folder`.
+
+    Raise `WrongInput` if a file is damaged or does not fit the schema.
+    """
     assert folder is not None
     train, test = (_part(folder, part, schema) for part in PARTS)
     return train, test
@@ -47,7 +50,10 @@ def _part(folder: Path, part: str, schema: Schema) -> Data:
 
 
 def _array(path: Path) -> np.ndarray:
-    """Return the array of an IDX file, of bytes and read-only; raise `WrongInput` if it is damaged."""
+    """Return the array in a gzipped IDX file: uint8, read-only, of the shape in its header.
+
+    Raise `WrongInput` if the file is damaged, or if its entries are no bytes.
+    """
     try:
         raw = gzip.decompress(path.read_bytes())
     except (gzip.BadGzipFile, zlib.error, EOFError):

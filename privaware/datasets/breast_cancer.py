@@ -1,7 +1,8 @@
 """Breast cancer (Ljubljana): does it come back? Nine categorical attributes of patients.
 
-Rows: 286 without an official split: 191 train and 95 test, the counts of Bao et al., by the fixed
-public order; the public part is the last 38 training rows (a fifth). This is not the Wisconsin data.
+Rows: 286 without an official split: 191 train and 95 test, the counts of Bao et al., in a fixed
+public order (by a hash of the row number); the public part is the last 38 training rows (a fifth). This is not the
+Wisconsin data.
 Origin: M. Zwitter and M. Soklic, University Medical Centre, Institute of Oncology, Ljubljana, UCI
 Machine Learning Repository, 1988, doi 10.24432/C51P4M. The donors ask to be named.
 Licence: CC BY 4.0.

@@ -1,7 +1,7 @@
 """Digits: handwritten digits, 8 x 8 grey, small enough for a first try. Needs no download.
 
-Rows: 1,797 as scikit-learn ships them: 1,438 train and 359 test, a fixed fifth, by the fixed public
-order; the public part is the last 143 training rows (a tenth).
+Rows: 1,797 as scikit-learn ships them: 1,438 train and 359 test (a fifth), in a fixed public order
+(by a hash of the row number); the public part is the last 143 training rows (a tenth).
 Origin: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits (its test part), UCI
 Machine Learning Repository, 1998, doi 10.24432/C50P49; comes with scikit-learn.
 Licence: CC BY 4.0.

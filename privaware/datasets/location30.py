@@ -1,7 +1,7 @@
 """Location30: to which of thirty clusters of mobility does a person belong? 446 binary attributes.
 
-Rows: 5,010 without an official split: 4,008 train and 1,002 test, a fixed fifth, by the fixed public
-order; the public part is the last 400 training rows (a tenth).
+Rows: 5,010 without an official split: 4,008 train and 1,002 test (a fifth), in a fixed public order
+(by a hash of the row number); the public part is the last 400 training rows (a tenth).
 Origin: R. Shokri, M. Stronati, C. Song, V. Shmatikov, Membership Inference Attacks against Machine
 Learning Models, 2017, made from the Foursquare check-ins of D. Yang et al. in Bangkok. The rows are read from a
 file `$PRIVAWARE_DATA/location30/location30.npz` with arrays x (5010, 446) of 0 and 1, and y of clusters

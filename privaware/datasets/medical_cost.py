@@ -1,7 +1,8 @@
 """Medical cost: what a health insurer is charged for a person in a year (regression).
 
-Rows: 1,338 without an official split: 1,000 train and 300 test, the counts of Bao et al., by the fixed
-public order; 38 are left out as in the paper. The public part is the last 100 training rows.
+Rows: 1,338 without an official split: 1,000 train and 300 test, the counts of Bao et al., in a fixed
+public order (by a hash of the row number); 38 are left out as in the paper. The public part is the last 100 training
+rows.
 Origin: B. Lantz, Machine Learning with R, 2013, also known as Medical Cost Personal Datasets. The
 records are simulated: the book's author made them from US census demographics.
 Licence: Open Database License, as commonly cited.

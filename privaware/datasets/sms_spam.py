@@ -1,7 +1,8 @@
 """SMS Spam Collection: is a text message spam?
 
-Rows: 5,574 messages without an official split: 4,700 train and 836 test, the counts of Bao et al., by
-the fixed public order; 38 are left out as in the paper. The public part is the last 470 training rows.
+Rows: 5,574 messages without an official split: 4,700 train and 836 test, the counts of Bao et al., in
+a fixed public order (by a hash of the row number); 38 are left out as in the paper. The public part is the last 470
+training rows.
 Origin: T. A. Almeida and J. M. Gomez Hidalgo, UCI Machine Learning Repository, 2011, doi
 10.24432/C5CC84.
 Licence: CC BY 4.0.

@@ -1,7 +1,7 @@
 """Wisconsin: is a breast mass malignant? Thirty measurements of cell nuclei. Needs no download.
 
-Rows: 569 as scikit-learn ships them: 455 train and 114 test, a fixed fifth, by the fixed public order;
-the public part is the last 45 training rows (a tenth).
+Rows: 569 as scikit-learn ships them: 455 train and 114 test (a fifth), in a fixed public order
+(by a hash of the row number); the public part is the last 45 training rows (a tenth).
 Origin: W. H. Wolberg, W. N. Street, O. L. Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI Machine
 Learning Repository, 1995, doi 10.24432/C5DW2B; comes with scikit-learn. This is not the Ljubljana data.
 Licence: CC BY 4.0.

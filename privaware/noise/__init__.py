@@ -1,6 +1,6 @@
-"""Draw privacy noise, samples of rows and initial values. No other package draws privacy noise.
+"""Draw privacy noise, samples of rows and initial values. No other package of privaware draws privacy noise.
 
-`Rng` (in `_rng`) draws from generators with keys of 256 bits (in `_streams`).
+`Rng` (in `_rng`) draws from generators whose keys have 256 bits (in `_streams`).
 """
 
 from privaware.noise._positions import ExampleNumbers, PositionDraws

@@ -1,11 +1,11 @@
-"""Add Gaussian or Laplace noise to arrays, rounded to a lattice.
+"""Add Gaussian or Laplace noise to arrays, and round the sums to multiples of a public step, a power of two.
 
 Gaussian noise is drawn in float64, block by block, so that a block stays in a CPU's cache. Laplace noise is exact: the
 result is the true value plus a real Laplace number, rounded once.
 
 1. A standard Laplace number is `ln(w)` with a random sign, where w is uniform in (0, 1].
-2. 63 bits of w are drawn for every number. More bits are drawn only if they decide between two neighbouring lattice
-   values. Then `ln(w)` is bounded from both sides in decimal arithmetic.
+2. 63 bits of w are drawn for every number. More bits are drawn only if 63 bits do not decide which of two neighbouring
+   multiples of the step is nearest. Then `ln(w)` is bounded from both sides in decimal arithmetic.
 3. So the result has the same distribution as with real arithmetic, at any distance from the true value.
 """
 
@@ -42,11 +42,13 @@ NEAR = 2.0**-26
 
 
 def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step` (rows, 1).
+    """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step`.
 
-    The result is a new array with the type of `exact`. `scale` (rows, 1) holds standard deviations. Steps are powers of
-    two. The blocks take the numbers of the stream in the order of the array. Dividing and multiplying by a power of two
-    is exact, so every result is a multiple of its step, also where float64 numbers are farther apart than one step.
+    `scale` (rows, 1) has the standard deviation of the noise in each row, and `step` (rows, 1) the spacing of the
+    results of each row: powers of two, of which those below 2^-800 count as 2^-800. The result is a new array with the
+    shape and type of `exact`. The sum is computed in float64 with numbers of `stream`, in row-major order. Dividing and
+    multiplying by a power of two is exact, so every result is a multiple of its step, also where float64 numbers are
+    farther apart than one step.
 
     >>> ones = np.ones((2, 1))
     >>> add_gaussian(np.zeros((2, 3)), 8 * ones, 4 * ones, np.random.Generator(np.random.SFC64(0))) % 4
@@ -72,16 +74,16 @@ def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream:
 
 
 def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Return values plus Laplace noise, rounded to the nearest multiples of `step`.
+    """Return `exact` plus Laplace noise, rounded to the nearest multiples of `step`.
 
     Parameters
     ----------
     exact : array
         The exact values.
     scale : array that broadcasts to `exact`
-        The scale of the noise.
+        The scale of the noise, above 0.
     step : array that broadcasts to `exact`
-        The spacing of released values: powers of two of at least `scale / MOST_STEPS`; smaller ones raise `ValueError`.
+        The spacing of the results: powers of two. A step below `scale / MOST_STEPS` raises `ValueError`.
     stream : Generator
         The source of random bits.
 
@@ -125,10 +127,11 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
 
 
 def _nearest(rest: Fraction, scale: Fraction, bits: int, stream: np.random.Generator) -> int:
-    """Return the integer nearest to `rest - scale * ln(w)`, where `bits` are the first `BITS` bits of w.
+    """Return the integer nearest to `rest - scale * ln(w)`, for a uniform random number w in (0, 1).
 
-    If they do not decide, `stream` gives further bits of w. `rest` and `scale` (which has the sign of the noise) are in
-    lattice steps.
+    `bits` is an integer, the first `BITS` binary digits of w. If these digits do not decide, further digits are drawn
+    from `stream`. `rest` and `scale` are in units of the step to which results are rounded; `scale` has the sign of the
+    noise.
     """
     count = BITS
     while True:
@@ -141,7 +144,10 @@ def _nearest(rest: Fraction, scale: Fraction, bits: int, stream: np.random.Gener
 
 
 def _exponential_bounds(bits: int, count: int) -> tuple[Fraction, Fraction]:
-    """Return bounds on -ln(w) for w between `bits / 2**count` and `(bits + 1) / 2**count`."""
+    """Return a lower and an upper bound on `-ln(w)` for all w from `bits / 2**count` to `(bits + 1) / 2**count`.
+
+    `bits` must be above 0.
+    """
     context = Context(prec=20 + count // 3)
     slack = Fraction(count, 10 ** (context.prec - 5))  # far above the error of decimal logarithms
     unit = Fraction(count * Fraction(context.ln(Decimal(2))))

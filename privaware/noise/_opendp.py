@@ -8,9 +8,10 @@ __all__ = ["noisy_max", "noisy_number"]
 
 
 def noisy_number(kind: str, scale: float) -> Any:
-    """Return a function that adds noise to a float and returns a float.
+    """Return a function of OpenDP that takes a float and returns it plus noise, as a float.
 
-    `kind` is "gaussian" or "laplace". `scale` is the standard deviation of Gaussian, or the scale of Laplace noise.
+    `kind` is "gaussian" or "laplace". `scale` is the standard deviation of Gaussian noise, or the scale of Laplace
+    noise. The randomness is the operating system's.
     """
     from opendp.domains import atom_domain
     from opendp.measurements import make_gaussian, make_laplace
@@ -23,7 +24,11 @@ def noisy_number(kind: str, scale: float) -> Any:
 
 
 def noisy_max(scale: float) -> Any:
-    """Return a function from an array of scores to the index of the largest one after exponential noise of `scale`."""
+    """Return a function of OpenDP that picks the index of the largest score after noise.
+
+    It takes a one-dimensional float64 array of scores, adds independent exponential noise of scale `scale` to each, and
+    returns the index of the largest sum.
+    """
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_noisy_max
     from opendp.measures import max_divergence

@@ -6,12 +6,13 @@ system's entropy, or from the seed if there is one.
 1. Single numbers and choices are drawn by OpenDP, which handles floating point exactly; with a seed, by numpy.
 2. Laplace noise for arrays is exact too (`_arrays`).
 3. Gaussian noise for arrays and tensors is drawn by fast generators in float64, whatever the type of the exact value.
-4. All arrays and tensors are released on a lattice, so that low-order bits carry nothing about the rows.
+4. Released arrays and tensors are rounded to multiples of `lattice(scale)`, a power of two of at most 2^-12 times the
+   noise scale, so that low-order bits carry nothing about the rows.
 
-Why float64: float32 normal numbers are sparser than the lattice beyond 6.1 standard deviations, which a model of 2.7
-million parameters draws once in 350 steps. There a release would show which sums it cannot come from. In float64 this
-begins at 11 standard deviations on the CPU, whose largest draw has 13, and at 8 on a device, whose largest draw has
-9.4. About one draw in 1e15 is so large.
+Why float64: beyond 6.1 standard deviations, float32 normal numbers lie farther apart than these multiples. A model of
+2.7 million parameters draws such a number once in 350 steps, and its release would show which sums it cannot come from.
+In float64 this begins at 11 standard deviations on the CPU (the largest possible draw has 13), and at 8 on another
+device (the largest possible draw has 9.4). About one draw in 1e15 is so large.
 
 A noisy release is one call that takes the exact value and its sensitivity. So neither can be forgotten, and
 `privaware.testing.replay` can record every call and repeat it on neighbouring rows.
@@ -48,12 +49,13 @@ SMEAR = 1000.0
 
 
 class Perturbed(Protocol):
-    """The interface of a set of problems for `Rng.perturb`. Every array has one row for each problem.
+    """The interface of a set of problems for `Rng.perturb`: minimisations, each perturbed by a random vector.
 
-    `solve(vectors)` maps random vectors one to one to the values to release. It stops at a gradient of norm at most
-    `tolerance`, so its error has a norm of at most `slack`. `implied(released)` is the inverse map: it returns the
-    vectors that lead to these values, and the log volume (the log determinant of the inverse map) there. `masks` names
-    the columns that each problem uses.
+    Every array has one row, or one entry, for each problem. `masks` (problems, columns) is True for the columns that a
+    problem uses. `solve(vectors)` maps random vectors (problems, columns) one to one to the values to release, in the
+    same shape. It stops at a gradient of norm at most `tolerance`, so the error of its result has a norm of at most
+    `slack`. `implied(released)` is the inverse map: it returns the vectors that lead to these values, and for each
+    problem the log volume (the log determinant of the inverse map) there.
     """
 
     @property
@@ -80,7 +82,7 @@ class Rng:
     Parameters
     ----------
     seed : int, optional
-        The seed.
+        The seed, at least 0; None takes keys from the operating system's entropy.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -112,9 +114,9 @@ class Rng:
         exact : float, ndarray or Tensor
             The exact value.
         noise : float or array
-            The noise multiplier.
+            The noise multiplier; an array is broadcast to `exact`.
         sensitivity : float or array
-            The L2 sensitivity of `exact`.
+            The L2 sensitivity of `exact`; an array is broadcast to `exact`.
 
         Returns
         -------
@@ -137,9 +139,9 @@ class Rng:
         exact : float or ndarray
             The exact value.
         noise : float or array
-            The noise multiplier.
+            The noise multiplier; an array is broadcast to `exact`.
         sensitivity : float or array
-            The L1 sensitivity of `exact`.
+            The L1 sensitivity of `exact`; an array is broadcast to `exact`.
 
         Returns
         -------
@@ -154,14 +156,14 @@ class Rng:
         return noisy.astype(exact.dtype if exact.dtype.kind == "f" else float)
 
     def choose(self, exact: np.ndarray, *, epsilon: float, sensitivity: float) -> int:
-        """Return the index of the largest score after exponential noise, which is epsilon-DP.
+        """Return the index of the largest score after noise; the choice is epsilon-DP.
 
-        The noise has the scale `2 * sensitivity / epsilon`.
+        Independent exponential noise of scale `2 * sensitivity / epsilon` is added to each score.
 
         Parameters
         ----------
         exact : ndarray
-            The exact scores.
+            The exact scores, one-dimensional.
         epsilon : float
             The epsilon of the guarantee.
         sensitivity : float
@@ -194,14 +196,14 @@ class Rng:
         classes : int
             Number of classes.
         candidates : ndarray, optional
-            A public mask (rows, classes). A row's response is one of its k candidates. Its code is kept with
-            probability `e**epsilon / (e**epsilon + k - 1)` if it is a candidate; otherwise all k candidates have the
-            same probability.
+            A public mask (rows, classes); a row's response is one of its k candidates. A code that is a candidate is
+            kept with probability `e**epsilon / (e**epsilon + k - 1)`, otherwise replaced by another candidate. For a
+            code that is no candidate, all k have the same probability. A row without any raises `WrongInput`.
 
         Returns
         -------
         ndarray
-            The responses.
+            The responses, class codes in the shape of `exact`.
         """
         stream = self._streams.cpu["noise"]
         if candidates is not None:
@@ -222,23 +224,25 @@ class Rng:
     ) -> np.ndarray:
         """Release the solutions of problems that are perturbed by random vectors (objective perturbation).
 
-        `solve` is not exact, so a second draw from the same distribution, with 1000 times the noise multiplier, hides
-        its error.
+        `problem.solve` is not exact. So a second random vector of the same distribution is added to its result to hide
+        the error; its scale is `2 * SMEAR * noise * problem.slack`. The sum is rounded to multiples of `lattice` of
+        this scale.
 
         Parameters
         ----------
         problem : Perturbed
-            The problems.
+            The problems, each perturbed by a random vector before it is solved.
         distribution : str
             "gaussian", or "gamma" for a density proportional to `exp(-|vector| / scale)`.
         noise : ndarray
-            The noise multiplier of each problem; random vectors have the scale `noise * sensitivity`.
+            The noise multiplier of each problem (problems,); random vectors have the scale `noise * sensitivity`.
         sensitivity : ndarray
             The most by which one row moves the vector that a release implies, for each problem.
         volume : ndarray
-            The most by which one row changes the log volume, for each problem.
+            The most by which one row changes the log volume of `problem.implied`, for each problem. It is for the
+            proof and for tests only: the draws do not depend on it.
         price : tuple of Event
-            The event that each problem costs, as the caller has proven. Drawing does not use it.
+            The event that each problem costs, as the caller has proven. The draws do not depend on it.
 
         Returns
         -------
@@ -259,14 +263,14 @@ class Rng:
         sensitivity: float,
         tail: int = 0,
     ) -> np.ndarray:
-        """Apply maps in turn, each followed by Gaussian noise, and return the last value only, on the lattice.
+        """Apply maps in turn, each followed by Gaussian noise, and return the last value only.
 
         Nothing is charged here: the caller charges the event of these maps before.
 
         Parameters
         ----------
         initial : ndarray
-            The public start.
+            The public value to which the first map is applied.
         maps : sequence of callables
             The maps. None may increase the distance of two points. One row may change one map only, by at most
             `sensitivity` at any point.
@@ -275,12 +279,12 @@ class Rng:
         sensitivity : float
             The L2 sensitivity of a map.
         tail : int
-            Number of further draws of noise after the last map.
+            Number of further draws of noise, of the same standard deviation, that are added after the last map.
 
         Returns
         -------
         ndarray
-            The last value.
+            The last value, in the shape of `initial`, rounded to multiples of `lattice(noise * sensitivity)`.
         """
         at, scale = initial, noise * sensitivity
         for move in maps:
@@ -295,7 +299,7 @@ class Rng:
         ----------
         eta, gamma : float
             Parameters of the truncated negative binomial distribution; the logarithmic distribution if `eta` is 0.
-            Raise `WrongInput` unless `eta` is at least 0 and `gamma` between 0 and 1.
+            Raise `WrongInput` unless `eta` is at least 0 and `gamma` is above 0 and below 1.
 
         Returns
         -------
@@ -317,9 +321,10 @@ class Rng:
                 return int(runs)
 
     def spawn(self) -> Rng:
-        """Return a separate generator for a part of the work, possibly in another process.
+        """Return a new, separate generator for a part of the work, possibly in another process.
 
-        It has a seed, drawn from the stream `initial`, only if this generator has a seed.
+        If this generator has a seed, the new one gets a seed that is drawn from the stream `initial`. Otherwise it has
+        no seed, and new keys from the operating system.
         """
         return Rng(None if self.seed is None else int(self.initial.integers(2**63)))
 
@@ -330,11 +335,12 @@ class Rng:
         return self.by_position().sample(0, rows, rate)
 
     def poisson_indices(self, rows: int, rate: float, samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw several Poisson samples at once; return row positions (samples, width) and a mask of the valid ones.
+        """Draw several Poisson samples of rows at once, each row with probability `rate`, above 0 and below 1.
 
-        `rate` must be above 0 and below 1. The gaps between sampled rows are independent and geometric. So a draw is
-        needed for each sampled row only. `width` is the size of the largest sample. Valid positions of a sample ascend;
-        the others, after them, are 0.
+        Return an integer array (samples, width) of row positions from 0 to `rows - 1`, and a mask of the same shape
+        that is True for valid positions. `width` is the size of the largest sample. The valid positions of a sample
+        come first and ascend; all entries after them are 0. The gaps between sampled rows are drawn, which are
+        independent and geometric, so the time grows with the number of sampled rows only.
         """
         mean, scale = rate * rows, -1 / math.log1p(-rate)
         width = int(mean + 5 * math.sqrt(mean)) + 16
@@ -354,14 +360,15 @@ class Rng:
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Put row positions into uniformly random order, in place, by the sampling stream."""
+        """Put the entries of `rows`, an array of row positions, into uniformly random order, in place."""
         self._streams.cpu["sampling"].shuffle(rows)
 
     def shuffle_each(self, samples: np.ndarray, inside: np.ndarray) -> None:
-        """Put the valid row positions of each of several samples into uniformly random order, in place.
+        """Put the valid row positions of each sample into uniformly random order, in place.
 
-        The mask `inside` is True for valid positions, which come first in each row of `samples`. Their order is the one
-        that a random permutation of the whole row gives them.
+        `samples` (samples, width) has the positions of one sample in each row. The mask `inside`, of the same shape, is
+        True for valid positions, which come first in each row and stay first. Their order is the one that a random
+        permutation of the whole row gives them.
         """
         if len(samples) == 1:
             self.shuffle(samples[0, : int(inside.sum())])
@@ -371,45 +378,63 @@ class Rng:
             samples[inside] = marked[marked >= 0]
 
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
-        """Return the number of each row's part, drawn independently: i with probability `shares[i] / sum(shares)`."""
+        """Return a random part number, from 0, for each of `rows` rows, as an array.
+
+        The number is i with probability `shares[i] / sum(shares)`, independently for each row.
+        """
         return self.by_position().shards(0, rows, shares)
 
     def by_position(self) -> PositionDraws:
-        """Return draws for the rows of one sample or split, with a new key."""
+        """Return random draws for the rows of one sample or split, as a function of a row's position.
+
+        The key of the draws is new in each call; it comes from the sampling stream.
+        """
         first, second = self._streams.cpu["sampling"].integers(2**64, size=2, dtype=np.uint64)
         return PositionDraws(key=(int(first), int(second)))
 
     def by_example(self, rows: int) -> ExampleNumbers:
-        """Return a new key for what a training draws for each example (dropout, augmentation), and example numbers.
+        """Return a new key and the numbers 0 to `rows - 1` for what a training draws for each example.
 
-        The number of an example is its position. On a neighbour with one row less, `testing.Replayer` keeps the numbers
-        of all other examples.
+        Such draws are dropout and augmentation. They are a function of the key and of the example's number, which is
+        its position. On a neighbour with one row less, `testing.Replayer` keeps the numbers of all other examples.
         """
         return ExampleNumbers(key=self.by_position().key, numbers=np.arange(rows))
 
     def uniforms(self, shape: tuple[int, ...], device: Any) -> Any:
-        """Return a float64 tensor of uniform numbers in [0, 1) from the sampling stream, new at each graph replay."""
+        """Return a float64 tensor of this `shape` with uniform numbers in [0, 1), from the sampling stream.
+
+        `device` is not the CPU. If the call was captured in a CUDA graph, each replay draws new numbers.
+        """
         return self._streams.on("sampling", device).uniform(shape)
 
     def counters(self, device: Any) -> list[Any]:
-        """Return the tensors that drawing on `device`, not the CPU, changes; the capture of a graph restores them."""
+        """Return the block counters of the sampling and the noise stream on `device`, which is not the CPU.
+
+        They are the tensors that drawing on the device changes in place. The capture of a CUDA graph saves and restores
+        them.
+        """
         return [self._streams.on(stream, device).counter for stream in ("sampling", "noise")]
 
     def torch(self, stream: str, device: str = "cpu") -> Any:
-        """Return a torch generator for `stream` ("sampling", "noise" or "initial") on a device.
+        """Return a torch generator on `device` for `stream`: "sampling", "noise" or "initial".
 
-        It must not protect rows: on CUDA its seed has 64 bits.
+        Every call with the same arguments returns the same generator. It must not protect rows: on CUDA its seed has 64
+        bits.
         """
         return self._streams.torch(stream, str(device))
 
     def state(self) -> dict[str, Any]:
-        """Return the state from which a run resumes bit for bit. It is secret: for checkpoints, never for a release."""
+        """Return the state of all generators as nested dictionaries of plain numbers, for `restore`.
+
+        A run resumes from it bit for bit. It is secret: for checkpoints, never for a release.
+        """
         return self._streams.state()
 
     def state_without_noise(self) -> dict[str, Any]:
-        """Return the state of the streams for sampling and initial values, for other ranks of the same training.
+        """Return the CPU's streams for sampling and initial values as a state, for other ranks of the same training.
 
-        The noise stream is not in it, so a generator that is restored from it draws noise of its own. It is secret.
+        Neither the noise stream nor generators of other devices are in it. A generator restored from it gets a new
+        noise key if there is no seed; with a seed its noise stream starts again from the seed. The state is secret.
         """
         state = self._streams.state()
         streams = {name: of for name, of in state["streams"].items() if name != "noise"}
@@ -418,18 +443,20 @@ class Rng:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Rng:
-        """Return the generator with this `state`; a stream that is not in it gets a new key, or starts from the seed.
+        """Return the generator with this `state`, which `state` or `state_without_noise` returned.
 
-        Raise `WrongInput` for a state of an older version that drew on a device.
+        A stream that is not in it gets a new key, or with a seed starts from the seed. Raise `WrongInput` for a state
+        of an older version whose sampling or noise was drawn by a torch generator of a GPU.
         """
         rng = cls(state["seed"])
         rng._streams = Streams.restore(state)
         return rng
 
     def _vectors(self, distribution: str, masks: np.ndarray) -> np.ndarray:
-        """Return a random vector of scale 1 for each row of `masks`; columns outside the mask are 0.
+        """Return a random vector of scale 1 for each row of the boolean mask `masks` (problems, columns), as float64.
 
-        `distribution` is "gaussian", or "gamma" for a density proportional to `exp(-|vector|)`.
+        Columns outside the mask are 0. `distribution` is "gaussian" for standard normal entries, or "gamma" for a
+        density proportional to `exp(-|vector|)`, with the L2 norm.
         """
         stream = self._streams.cpu["noise"]
         draw = np.where(masks, stream.standard_normal(masks.shape), 0.0)
@@ -472,7 +499,11 @@ def _on_lattice(exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
 
 
 def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:
-    """Return `scale` as (rows, 1) if each row of `exact` has one, as (1, 1) if it is one number, otherwise None."""
+    """Return `scale` as a float64 array with one number for each row of the tensor `exact`, or None.
+
+    A number gives an array of shape (1, 1). A tensor of shape (rows, 1) gives this shape if `exact` is a matrix of so
+    many rows. Any other `scale` gives None.
+    """
     shape = getattr(scale, "shape", ())
     if shape != () and (exact.ndim != 2 or shape != (len(exact), 1)):
         return None
@@ -480,7 +511,7 @@ def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:
 
 
 def lattice(scale: Any) -> Any:
-    """Return the spacing of released values: the largest power of two that is at most `scale * LATTICE`.
+    """Return the spacing of released values: the largest power of two that is at most `scale * LATTICE` (2^-12).
 
     Parameters
     ----------
@@ -490,7 +521,7 @@ def lattice(scale: Any) -> Any:
     Returns
     -------
     float, array or Tensor
-        The spacing. For a scale of 0 it is about 1e-300, in a tensor 0.
+        The spacing, for each entry of `scale`. For a scale of 0 it is about 1e-300, but in a tensor it is 0.
 
     Examples
     --------

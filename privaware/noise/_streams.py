@@ -1,7 +1,7 @@
 """Hold the generators of a run, each with a key of 256 bits from the operating system's entropy.
 
-1. On the CPU a stream is numpy's SFC64, and the key is its whole state. SFC64 is fast but no cipher, so nobody should
-   see many of its raw outputs. Nobody does, because they are released only as noise on unknown sums.
+1. On the CPU a stream is numpy's generator SFC64, and the key is its whole state. SFC64 is fast but no cipher, so
+   nobody should see many of its raw outputs. Nobody does: they are released only as noise on unknown sums.
 2. A sample of rows is a function of row positions: Philox, with a key of 128 bits that the sampling stream gives to
    each sample (`_positions`). Philox is no cipher either, but samples are not released.
 3. On another device a stream is ChaCha20 with its own key.
@@ -38,9 +38,9 @@ KEY_BYTES = 32
 
 
 class Streams:
-    """Separate streams for sampling, noise and initialisation, on the CPU and on every device that is used.
+    """Separate generators for sampling, noise and initial values, on the CPU and on every device that is used.
 
-    Keys follow from `seed`, or if it is None from the operating system's entropy.
+    All keys follow from `seed`. If it is None, they come from the operating system's entropy.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -61,7 +61,11 @@ class Streams:
             vars(self).update(state)
 
     def take_new_keys(self) -> None:
-        """Give every unseeded generator a new key; generators of other devices are made again when they are used."""
+        """Give every generator a new key if there is no seed; with a seed do nothing.
+
+        Generators of other devices and of torch are dropped. They are made again, with new keys, when they are next
+        used.
+        """
         if self.seed is None:
             for at, stream in enumerate(self.cpu.values()):
                 stream.bit_generator.state = _sfc64(None, at).state
@@ -69,10 +73,10 @@ class Streams:
             self._torch.clear()
 
     def on(self, stream: str, device: Any) -> ChaCha20:
-        """Return the generator of the stream called `stream` on `device`, which is not the CPU.
+        """Return the generator of `stream` ("sampling", "noise" or "initial") on `device`, which is not the CPU.
 
-        The first call makes it, with a key from the operating system or, in a seeded run, from the stream on the CPU.
-        Later calls return the same generator.
+        The first call makes it, with a key from the operating system or, in a seeded run, from the CPU's generator of
+        this stream. Later calls return the same generator.
         """
         import torch
 
@@ -86,10 +90,11 @@ class Streams:
         return self._on_device[at]
 
     def torch(self, stream: str, device: str) -> Any:
-        """Return the torch generator of the stream called `stream` on a device; every call returns the same generator.
+        """Return the torch generator of `stream` ("sampling", "noise" or "initial") on a device.
 
-        Without a seed, its whole state comes from the stream on the CPU; on other devices it gets 64 bits of the
-        operating system. In a seeded run it gets a seed of 63 bits from the stream.
+        Every call with the same arguments returns the same generator. Without a seed, a generator on the CPU gets its
+        whole state from the CPU's stream, and one on another device a seed of 64 bits from the operating system. In a
+        seeded run it gets a seed of 63 bits from the CPU's stream.
         """
         import torch
 
@@ -106,7 +111,10 @@ class Streams:
         return self._torch[at]
 
     def state(self) -> dict[str, Any]:
-        """Return the state of all generators as plain numbers."""
+        """Return the seed and the state of all generators as nested dictionaries of plain numbers, for `restore`.
+
+        It is secret.
+        """
         return {
             "seed": self.seed,
             "streams": {name: _plain(stream.bit_generator.state) for name, stream in self.cpu.items()},
@@ -119,9 +127,10 @@ class Streams:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Streams:
-        """Return the generators with this `state`.
+        """Return the generators with this `state`, which `Streams.state` returned.
 
-        Raise `WrongInput` for a state of an older version that drew on a device.
+        A CPU stream that is not in it gets a new key, or with a seed starts from the seed. Raise `WrongInput` for a
+        state of an older version whose sampling or noise was drawn by a torch generator of a GPU.
         """
         import torch
 
@@ -162,7 +171,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def _sfc64(seed: int | None, at: int) -> np.random.SFC64:
-    """Return a generator whose whole state is 256 random bits, or follows from the seed and the stream number `at`."""
+    """Return a CPU generator for the stream number `at`.
+
+    Its whole state is 256 random bits of the operating system if `seed` is None. Otherwise it follows from `seed` and
+    `at`.
+    """
     if seed is not None:
         return np.random.SFC64([seed, at])
     generator = np.random.SFC64(0)
@@ -176,9 +189,9 @@ MERSENNE = slice(24, 24 + 8 * 624)
 
 
 def _fill(generator: Any, source: np.random.Generator) -> None:
-    """Set the whole state of the torch `generator` on the CPU by draws from `source`.
+    """Set the whole state of the torch `generator`, which is on the CPU, in place by draws from `source`.
 
-    `manual_seed` would use 32 bits of a seed only.
+    `manual_seed` alone would use only 32 bits of a seed.
     """
     import torch
 

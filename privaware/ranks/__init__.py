@@ -6,8 +6,8 @@
    that rank 0 sends. While a job runs, ranks exchange sums.
 3. A program that uses no job runs in rank 0 alone, as it would in a process of its own.
 
-Any number of ranks up to `SHARES` gives the same result. `privaware.descent` divides a step into microbatches whose
-shapes do not depend on such a number of ranks, and adds their sums without rounding error.
+Any number of ranks up to `SHARES` (8) gives the same result. `privaware.descent` divides a step into microbatches whose
+shapes are the same for 1 to 8 ranks, and adds their sums without rounding error.
 
 All ranks are trusted: they see rows, samples and sums before noise. Only rank 0 holds the key of the noise. The other
 ranks send their sums to rank 0, which adds the noise once and alone writes what is released. So no other rank can leave
@@ -49,7 +49,9 @@ SHARES = 8
 
 
 def shares(size: int) -> int:
-    """Return the number of shares for `size` ranks: the smallest multiple of `SHARES` that is at least `size`.
+    """Return into how many shares of work `size` ranks divide each step of their common work.
+
+    It is the smallest multiple of `SHARES` (8) that is at least `size`. So 1 to 8 ranks work on the same 8 shares.
 
     >>> [shares(size) for size in (1, 2, 8, 9)]
     [8, 8, 8, 16]

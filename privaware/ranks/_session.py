@@ -62,21 +62,22 @@ class RanksEnded(PrivawareError):
 
 
 class RankLost(RanksEnded):
-    """A process was lost, so this process ends too."""
+    """The connection to another process was lost, or `torchrun` ended this one because another one ended."""
 
 
 class Told(BaseException):
-    """`torchrun` asks this process to end. No `except Exception` of a library stops it."""
+    """Raised when `torchrun` asks this process to end. It is no `Exception`, so no `except Exception` stops it."""
 
 
 @dataclass(eq=False)
 class Ranks:
     """The processes of one run, as seen by the process with number `rank` of `size`.
 
-    `local` is the number of this process on its machine, from 0. `place` is the address at which ranks meet, as
-    `torch.distributed` takes it. Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody.
-    `_groups` has torch's groups of processes by name, and `_store` the store where they met, once connected. `_busy` is
-    True while the block of a job runs, and after it has raised.
+    Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody. `local` is the number of this process
+    on its machine, from 0. `place` is the address at which ranks meet, as `torch.distributed` takes it. Once connected,
+    `_groups` has torch's process groups by name: "idle" (waits for jobs), "cpu", and "cuda" if each rank has a GPU of
+    its own. `_store` is torch's key-value store where the ranks met. `_busy` is True while the block of a job runs, and
+    stays True after the block has raised.
     """
 
     rank: int
@@ -123,7 +124,7 @@ class Ranks:
     # Starting and ending.
 
     def open(self) -> None:
-        """Connect the ranks; do nothing if there is a single rank, or if they are connected.
+        """Connect the ranks; do nothing if there is a single rank, or if they are connected already.
 
         Raise `RanksEnded` if they do not all start within `START_TIMEOUT` or if the block of an earlier job has raised,
         and `WrongInput` if they run different versions of this package or of torch.
@@ -161,7 +162,7 @@ class Ranks:
     def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
         """Raise `WrongInput` on every rank unless all ranks give the same `facts`; the message ends with `advice`.
 
-        `facts` are texts by name. The message has the name of a fact, but no value.
+        `facts` are texts by name. The message has the name of the first fact that differs from rank 0's, but no value.
         """
         every = self.gathered(dict(facts))
         for rank, other in enumerate(every):
@@ -173,9 +174,10 @@ class Ranks:
                     )
 
     def follow(self) -> Any:
-        """Take part in the jobs of rank 0 until rank 0 calls `end`; return the result that it sends then.
+        """Call the jobs that rank 0 starts, one after the other, until rank 0 calls `end`.
 
-        Raise `RanksEnded` if rank 0 fails, or if the connection is lost.
+        Return the result that rank 0 sends with `end`. Only ranks other than 0 call this. Raise `RanksEnded` if rank 0
+        ends with a failure, or if the connection is lost.
         """
         while True:
             kind, content = self.shared(None)
@@ -190,8 +192,9 @@ class Ranks:
     def job(self, function: Callable[..., None], *arguments: Any) -> Iterator[None]:
         """Let all other ranks call `function(ranks, *arguments)` while rank 0 computes inside the block.
 
-        Only rank 0 calls this. If the block raises, every later job raises `RanksEnded`, unless all ranks left the
-        block together (`agreed`).
+        Only rank 0 calls this; the other ranks wait in `follow`. With a single rank nobody calls `function`. If the
+        block raises, every later `job` and `open` raises `RanksEnded`, unless all ranks left the block together (see
+        `agreed`).
         """
         if self._busy:
             raise RanksEnded(LEFT)
@@ -215,7 +218,10 @@ class Ranks:
 
     @property
     def reported(self) -> bool:
-        """Whether rank 0 ends the ranks within `REPORT_TIMEOUT`, and so reports why; False if rank 0 was lost."""
+        """Whether rank 0 has called `end`, and so reports the reason itself; wait up to `REPORT_TIMEOUT` for this.
+
+        False also if this rank never connected, or if rank 0 was lost.
+        """
         try:
             self._store.wait([REPORTED], REPORT_TIMEOUT)
         except (AttributeError, RuntimeError):  # never connected, or the store was lost with rank 0
@@ -255,10 +261,11 @@ class Ranks:
 
     @contextmanager
     def agreed(self) -> Iterator[None]:
-        """Raise on every rank if the block raises a `PrivawareError` on any of them: all leave a job together.
+        """Raise on every rank if the block raises a `PrivawareError` on at least one: all ranks leave a job together.
 
-        A rank whose own block raised raises that error, any other rank `WrongInput`. All ranks have to enter the block.
-        An error of another class is raised at once, on its rank alone.
+        All ranks have to enter the block. At its end they exchange whether it raised. A rank whose own block raised
+        raises that error again. Any other rank raises `WrongInput` with the message of the first rank that failed. An
+        error of another class is raised at once, on its rank alone.
         """
         problem: PrivawareError | None = None
         try:
@@ -290,15 +297,18 @@ class Ranks:
                 self._send([tensor[bounds[rank] : bounds[rank + 1]].detach().cpu().contiguous()], to=rank)
 
     def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
-        """Return the tensors of these `shapes` that rank 0 sends to this rank alone, as new tensors on the CPU."""
+        """Return the tensors that rank 0 sends to this rank alone by `send_parts`, as new tensors on the CPU.
+
+        `shapes` has a pair of shape and dtype for each of them.
+        """
         return self._received(shapes, 0)
 
     def exchanged(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
         """Send the first `sent[0]` of `rows` to rank 0, the next `sent[1]` to rank 1 and so on; return received rows.
 
-        `received[r]` is the number of rows that rank r sends here. The result holds the received rows in the order of
-        ranks, on the device of `rows`. Every rank has to call this, and sends rows to itself too. With a single rank,
-        `rows` itself is returned.
+        Rows are along the first axis. `received[r]` is the number of rows that rank r sends to this rank. The result is
+        a new tensor with the received rows in the order of ranks, on the device of `rows`. Every rank has to call this,
+        and sends rows to itself too. With a single rank, `rows` itself is returned.
         """
         if self.size == 1:
             return rows
@@ -317,7 +327,8 @@ class Ranks:
     def shared_rows(self, rows: Any) -> Any:
         """Return the NumPy array `rows` of rank 0 on every rank; other ranks pass None.
 
-        Rank 0 gets `rows` itself. An array whose entries are not numbers is pickled.
+        Rank 0 gets `rows` itself, any other rank a new array. An array whose entries are not numbers or booleans is
+        pickled. Every rank has to call this.
         """
         import torch
 
@@ -348,10 +359,11 @@ class Ranks:
         return [own, *(self._received(shapes[rank], rank) for rank in range(1, self.size))]
 
     def add_up(self, sums: Tensor) -> None:
-        """Replace `sums` of rank 0, in place, by their total over all ranks; other ranks lose their `sums`.
+        """Replace `sums` of rank 0, in place, by their total over all ranks.
 
-        Every rank has to call this. In float64 the total is exact, in any order of addition, if all entries are
-        multiples of one step (a lattice) and all sums are below 2^53 steps.
+        Every rank has to call this, with a tensor of the same shape and type. On other ranks than 0 the content of
+        `sums` is undefined afterwards. In float64 the total is exact, in any order of addition, if all entries are
+        multiples of one step and all sums are below 2^53 steps.
         """
         if self.size > 1:
             import torch.distributed as dist
@@ -383,7 +395,10 @@ class Ranks:
                 dist.send(piece, dst=to, group=self._groups["cpu"])
 
     def _received(self, shapes: Sequence[Shape], source: int) -> list[Tensor]:
-        """Return new tensors of these `shapes` with what the rank `source` sends by `_send`."""
+        """Return new tensors on the CPU with what the rank `source` sends by `_send`.
+
+        `shapes` has a pair of shape and dtype for each tensor.
+        """
         import torch
         import torch.distributed as dist
 
@@ -395,10 +410,10 @@ class Ranks:
 
     @contextmanager
     def _on_host(self, values: Tensor) -> Iterator[tuple[Tensor, Any]]:
-        """Yield `values` and the group of ranks that can exchange them.
+        """Yield a tensor with `values`, and the group of ranks through which it can be exchanged.
 
-        For values on a GPU without such a group (ranks share a GPU, or NCCL is missing), yield a copy on the CPU, and
-        copy it back to `values` after the block.
+        The tensor is `values` itself on the CPU, or on a GPU if each rank has a GPU of its own and NCCL is there.
+        Otherwise it is a copy on the CPU, which is copied back into `values` after the block.
         """
         if values.device.type == "cpu":
             yield values, self._groups["cpu"]
@@ -413,9 +428,9 @@ class Ranks:
     def _connected(
         self, sentence: str = "expected {size} processes to the end, but one of them ended"
     ) -> Iterator[None]:
-        """Turn a `RuntimeError` in the block into `RankLost` with `sentence`, in which {size} stands for `size`.
+        """Turn a `RuntimeError` in the block into `RankLost`: a lost connection, or a rank that did not answer.
 
-        Such an error means a lost connection, or a rank that does not answer in time.
+        The message begins with `sentence`, in which "{size}" is replaced by the number of ranks.
         """
         try:
             yield
@@ -431,7 +446,7 @@ _leading: list[Ranks] = []
 
 
 def _started() -> Ranks | None:
-    """Return the ranks that `torchrun` started; None without `torchrun`."""
+    """Return the ranks that `torchrun` started, connected or not; None if this process was started without it."""
     return _open[0] if _open else Ranks.of_environment()
 
 
@@ -441,9 +456,10 @@ def current() -> Ranks | None:
 
 
 def reports(problem: BaseException | None = None) -> bool:
-    """Return whether this process tells the user about `problem`: rank 0 does, as does a process without `torchrun`.
+    """Return whether this process, rather than another rank, tells the user about `problem`.
 
-    Rank 1 does if a process was lost and that was rank 0.
+    Rank 0 does, and so does a process without `torchrun`. Rank 1 does if `problem` is a `RankLost` and rank 0 does not
+    end the ranks within `REPORT_TIMEOUT`, as when rank 0 itself was lost. All other ranks never do.
     """
     ranks = _started()
     if ranks is None or ranks.leads:
@@ -465,9 +481,10 @@ def expect_led() -> None:
 
 
 def joined() -> Ranks | None:
-    """Return the ranks that `torchrun` started, connected; None without `torchrun`, or while this process leads.
+    """Connect the ranks that `torchrun` started, and return them.
 
-    Raise what `Ranks.open` raises.
+    Return None, and connect nothing, without `torchrun` and while this process leads ranks (inside `led`). Raise what
+    `Ranks.open` raises.
     """
     ranks = None if _leading else _started()
     if ranks is not None:
@@ -513,7 +530,10 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
 
 @contextmanager
 def led(ranks: Ranks) -> Iterator[None]:
-    """Lead the open `ranks` inside the block. If it raises, the other ranks raise `RanksEnded` with its message."""
+    """Lead the open `ranks` inside the block, where `current` returns them.
+
+    If the block raises, the other ranks raise `RanksEnded` with its message on one line, and the error is raised again.
+    """
     _leading.append(ranks)
     try:
         yield
@@ -528,8 +548,9 @@ def led(ranks: Ranks) -> Iterator[None]:
 def ended_by_torchrun() -> Iterator[None]:
     """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
-    A process that waits for a GPU cannot raise: after `GRACE` it prints the message and exits. After `RankLost` SIGTERM
-    is ignored, so that the process can say why it ends. Outside the main thread nothing is done.
+    A process that waits for a GPU cannot raise: `GRACE` after the signal it prints the message and exits. After a
+    `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other case the former
+    handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -557,9 +578,10 @@ def ended_by_torchrun() -> Iterator[None]:
 
 
 def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
-    """End this process, and print `sentence`, if it got the signal to end but `left` is not set within `GRACE`.
+    """Print `sentence` and end this process if it got SIGTERM and `left` is not set within `GRACE` after that.
 
-    `signals` is the reading end of a pipe to which Python writes the number of each signal.
+    `signals` is the file descriptor of the reading end of a pipe to which Python writes the number of each signal.
+    `left` is set when the process has left its work. Return when the pipe is closed.
     """
     with os.fdopen(signals, "rb", buffering=0) as numbers:
         while number := numbers.read(1):
@@ -569,7 +591,10 @@ def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None
 
 
 def _follow_device(ranks: Ranks, device: str) -> None:
-    """Let every rank leave if this one cannot compute on `device`; rank 0 reports it."""
+    """Take part in `expect_device` on a rank other than 0: tell all ranks whether this rank can compute on `device`.
+
+    If it cannot, nothing is raised here; `agreed` raises `WrongInput` on rank 0, which reports it.
+    """
     with suppress(WrongInput), ranks.agreed():
         ranks.device(device)
 
@@ -596,7 +621,7 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def _pieces(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield the memory of contiguous tensors in turn, in pieces of at most `CHUNK` bytes."""
+    """Yield views of the memory of contiguous `tensors`, one tensor after the other, as at most `CHUNK` bytes each."""
     return (piece for tensor in tensors for piece in _bytes(tensor).split(CHUNK))
 
 

@@ -13,7 +13,7 @@ Bounds and categories that are not declared have a privacy cost:
 >>> schema.bounded, schema.bare().bounded
 (True, False)
 
-A learner sees coded columns. A declared column may become several of them:
+A learner sees coded columns, which are numbers and categories. A declared column may become several of them:
 
 >>> joined = Column(name="joined", kind="date", low="2015-01-01", high="2025-01-01", parts=("days", "month"))
 >>> [column.name for column in Schema(columns=(joined,), classes=("n", "y")).used]

@@ -26,7 +26,7 @@ def are_apart(low: Any, high: Any) -> bool:
 
 
 def is_count(value: Any, most: int = 10**15) -> bool:
-    """Return whether `value` is an integer from 1 to `most`."""
+    """Return whether `value` is an int, but no bool, from 1 to `most`."""
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
@@ -39,7 +39,7 @@ def is_text(value: Any) -> bool:
 
 
 def are_distinct_texts(values: tuple[Any, ...]) -> bool:
-    """Return whether all `values` are texts that a UTF-8 file can hold, and no two are equal."""
+    """Return whether all `values` are texts that a UTF-8 file can hold, and no two are equal; True for no values."""
     return all(is_text(value) for value in values) and len(set(values)) == len(values)
 
 
@@ -152,7 +152,10 @@ class Column:
         self._expect(list(self.parts) == known, f"parts in order among {', '.join(self.known_parts[:4])}", self.parts)
 
     def _days_from_dates(self) -> None:
-        """Convert `low`, `high` and `missing`, if written as dates, to days since 1970; time zones are ignored."""
+        """Replace `low`, `high` and `missing`, where they are dates or texts with dates, by days since 1970, in place.
+
+        A time adds a fraction of a day; time zones are ignored. Raise `WrongInput` for a text that is no ISO date.
+        """
         for name in ("low", "high", "missing"):
             value = getattr(self, name)
             if not isinstance(value, (datetime.date, str)) or value in ("refuse", "category"):
@@ -188,7 +191,11 @@ class Column:
 
     @property
     def known_parts(self) -> tuple[str, ...]:
-        """The parts that a date, text or category can be coded into; empty for any other kind."""
+        """The names of all parts that this column can be coded into; empty unless it is a date, text or category.
+
+        For a date they are `DATE_PARTS` ("days", "month", "weekday", "hour"), for a text its hash buckets "slot 1" to
+        "slot N" with N = `slots`, and for a category its `categories`.
+        """
         if self.kind == "date":
             return DATE_PARTS
         if self.kind == "category":
@@ -197,17 +204,21 @@ class Column:
 
     @property
     def is_whole_text(self) -> bool:
-        """Whether rows hold the texts of this column themselves instead of numbers."""
+        """Whether rows hold the texts of this column themselves: its kind is "text" and `slots` (hash buckets) is 0."""
         return self.kind == "text" and self.slots == 0 and not isinstance(self.slots, bool)
 
     @property
     def is_whole(self) -> bool:
-        """Whether rows hold the texts or images of this column themselves instead of numbers."""
+        """Whether rows hold the texts or images of this column themselves: an image, or a text with `slots` 0."""
         return self.is_whole_text or self.kind == "image"
 
     @property
     def bounded(self) -> bool:
-        """Whether the kind is declared, and for a category its categories, for a number or date its bounds."""
+        """Whether nothing about this column has to be released under privacy.
+
+        A category needs declared categories, a number or date needs declared bounds. An undecided column is not
+        bounded; a column of any other kind is.
+        """
         if self.kind == "category":
             return bool(self.categories)
         return self.low is not None if self.kind in ("number", "date") else self.kind != "undecided"
@@ -252,8 +263,9 @@ def _days_since_epoch(moment: datetime.datetime) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class CodedColumn(Column):
-    """A number or category that is the part `part` of the declared column `source`.
+    """A column as a learner sees it: the number or category that is one part of the declared column `source`.
 
+    `part` names the part: "month" of a date, "slot 3" (a hash bucket) of a text, or one category of a category column.
     The hash buckets of one text together have a squared norm of at most 1.
     """
 
@@ -262,16 +274,17 @@ class CodedColumn(Column):
 
     @property
     def of_text(self) -> bool:
-        """Whether the column is a hash bucket of a text."""
+        """Whether the column is a hash bucket of a text column: a number whose part is "slot N"."""
         return self.kind == "number" and self.part.startswith("slot ")
 
 
 def coded_columns(column: Column) -> tuple[Column, ...]:
-    """Return the numbers and categories that a declared column is coded into.
+    """Return the columns, mostly numbers and categories, that a declared column is coded into for a learner.
 
-    A boolean becomes a category, a time a number from 0 to 24 (hours), and a date or text one column for each used
-    part. A category with `parts` becomes one column for each of them, which says whether a row has this category. A
-    text without hash buckets, an image, and a column of any other kind, stay as they are.
+    A boolean becomes a category, and a time a number from 0 to 24 (hours). A date becomes one column for each used
+    part, and a text one number for each used hash bucket. A category with `parts` becomes one column for each of them,
+    with the categories "no" and "yes". Any other column is returned as it is: a number, a category without `parts`, a
+    text without hash buckets (`slots` 0), an image, and a column of a kind that is not used or undecided.
     """
     if column.kind == "category" and column.parts:
         return tuple(

@@ -45,7 +45,7 @@ class Schema:
     Attributes
     ----------
     columns
-        The declared columns.
+        The declared columns, a tuple of `Column`.
     target
         The name of the column to predict.
     classes
@@ -127,7 +127,7 @@ class Schema:
 
     @property
     def unit_rows(self) -> int:
-        """The number of rows that one unit adds or removes: 1 for a row, `cap` for a person.
+        """The number of rows that one unit of privacy adds or removes: 1 for a row, `cap` for a person.
 
         It is 2 for a label, because a changed label counts as one row removed and one row added.
         """
@@ -135,14 +135,15 @@ class Schema:
 
     @cached_property
     def declared(self) -> tuple[Column, ...]:
-        """The declared columns that are used; a file has one column for each of them."""
+        """The declared columns that are used: all except those of kind "identifier" or "ignore"."""
         return tuple(column for column in self.columns if column.kind not in NOT_USED)
 
     @cached_property
     def used(self) -> tuple[Column, ...]:
-        """The coded columns that a learner sees; a declared column may become several numbers and categories.
+        """The coded columns that a learner sees, in order.
 
-        For images and texts these are the columns in `declared`, unchanged.
+        If the form is "table", each column of `declared` becomes one or more numbers and categories (`coded_columns`).
+        For the forms "image" and "text" these are the columns of `declared`, unchanged.
         """
         if self.form != "table":
             return self.declared
@@ -150,9 +151,9 @@ class Schema:
 
     @property
     def bounded(self) -> bool:
-        """Whether all kinds, bounds and categories, and the classes or bounds of the target, are declared.
+        """Whether everything is declared that would otherwise have to be released under privacy.
 
-        If so, none of them has to be released under privacy.
+        That is the classes or the bounds of the target, and for each used column its kind and its bounds or categories.
         """
         known = bool(self.classes) or self.low is not None
         return known and all(column.bounded for column in self.declared)
@@ -174,13 +175,14 @@ class Schema:
 
     @property
     def has_whole_columns(self) -> bool:
-        """Whether rows of a table hold texts or images themselves beside numbers."""
+        """Whether rows are a table in which some column holds texts or images themselves, beside numbers."""
         return self.form == "table" and any(column.is_whole for column in self.declared)
 
     def with_whole_texts(self) -> Schema:
-        """Return the schema with the texts of a table instead of hash buckets, for features that read texts.
+        """Return the schema of a table with `slots` 0 in its text columns, so that rows hold the texts themselves.
 
-        Text columns with `parts`, tables with images, and schemas of another form, stay as they are.
+        This is for features that read texts. Text columns with declared `parts` stay hashed. A schema of another form,
+        or of a table with a column of images, is returned as it is.
         """
         if self.form != "table" or self.image is not None:
             return self
@@ -216,15 +218,18 @@ class Schema:
 
     @cached_property
     def known_names(self) -> frozenset[str]:
-        """The names of declared columns and of their parts: of dates, texts and categories."""
+        """The names of declared columns, and of their parts in the form "NAME (PART)".
+
+        Dates, texts and categories have parts, such as "joined (month)". Unused columns are left out.
+        """
         parts = (f"{column.name} ({part})" for column in self.declared for part in column.parts or column.known_parts)
         return frozenset((*(column.name for column in self.declared), *parts))
 
     def by_category(self) -> Schema:
-        """Return the schema with one coded column for each category of a column that has more than two.
+        """Return the schema in which a column of more than two categories becomes a yes-or-no column for each category.
 
-        Raise `WrongInput` for a category without declared categories and for an undecided column: then the number of
-        coded columns is not public.
+        A category column that already lists `parts` keeps them. Raise `WrongInput` if a used column is undecided, or is
+        a category without declared categories: then the number of coded columns is not public.
         """
         open_kinds = ("undecided", "category")
         if bare := [column.name for column in self.declared if column.kind in open_kinds and not column.bounded]:
@@ -340,7 +345,10 @@ class Schema:
             raise WrongInput(f"{Path(path).name}: {problem}") from None
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`; fields in `LATER` are included only if they are not the default."""
+        """Return the fields of the schema as plain values, such as lists and numbers, for `model.json`.
+
+        A field of a column that is in `LATER` is included only if it does not have its default value.
+        """
         entries = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "columns"}
         entries["columns"] = [
             {
