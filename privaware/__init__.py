@@ -60,9 +60,9 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `_MODULES` when it is used, so that `import privaware` stays quick.
+    """Import the public object `name` from its submodule at its first use, so that `import privaware` stays quick.
 
-    Raise `AttributeError` for any other name.
+    `_MODULES` maps each public name to its submodule. A name that is not in it raises `AttributeError`.
     """
     if name in _MODULES:
         return getattr(import_module(f"privaware.{_MODULES[name]}"), name)

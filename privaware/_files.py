@@ -16,7 +16,10 @@ LOCKS_FOLDERS = os.name == "posix"
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloads and noise multipliers: `$PRIVAWARE_CACHE`, or the user's cache folder."""
+    """Return the folder for downloaded files and cached noise multipliers; it may not exist yet.
+
+    It is `$PRIVAWARE_CACHE`, or the folder `privaware` in the user's cache folder if that variable is unset or empty.
+    """
     if named := os.environ.get("PRIVAWARE_CACHE"):
         return Path(named)
     from platformdirs import user_cache_path
@@ -25,9 +28,10 @@ def cache_folder() -> Path:
 
 
 def ledger_folder() -> Path:
-    """Return the folder for digests of rows and ledgers of rows from memory.
+    """Return the folder of the registry of charged data sets and of ledgers for rows from memory; it may be missing.
 
-    It is `$PRIVAWARE_LEDGERS`, or the user's data folder.
+    It is `$PRIVAWARE_LEDGERS`, or the folder `privaware` in the user's data folder if that variable is unset or empty.
+    The registry holds digests of rows and copies of ledger entries.
     """
     if named := os.environ.get("PRIVAWARE_LEDGERS"):
         return Path(named)
@@ -77,7 +81,10 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Flush the names in `folder` to disk on POSIX; do nothing on other systems."""
+    """Flush the list of files in `folder`, but not their content, to disk.
+
+    This is done on POSIX systems only.
+    """
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -57,7 +57,11 @@ def _towards(x: float, digits: int, rounding: str) -> str:
 
 
 def _plain(x: Decimal) -> str:
-    """Return `x` without trailing zeros: plain from 1e-4 to below 1e15, such as 1,234.5, and otherwise such as 1e-5."""
+    """Return the decimal number `x` as text, without trailing zeros and without further rounding.
+
+    From 1e-4 to below 1e15 in absolute value it is plain with commas, such as 1,234.5; otherwise it is such as 1e-5.
+    Zero is "0".
+    """
     if x == 0:
         return "0"
     if -4 <= x.adjusted() < 15:

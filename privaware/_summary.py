@@ -85,7 +85,8 @@ def card_html(title: str, facts: Mapping[str, Any], words: str = "") -> str:
 def _short(name: str, value: Any) -> str:
     """Return `value` as text for a `repr`, of at most `LONGEST_VALUE` characters unless it is a float.
 
-    A float has four significant digits. A list of more than `NAMES_SHOWN` items is its first items and its length.
+    A float has four significant digits; `_digits` rounds it by the `name` of the fact. A list or tuple of more than
+    `NAMES_SHOWN` items is shown as its first `NAMES_SHOWN` items and its length.
     """
     if isinstance(value, float):
         return _digits(name, value)
@@ -108,9 +109,10 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _digits(name: str, value: float) -> str:
-    """Return `value` with four significant digits.
+    """Return `value` as text with four significant digits; the `name` of the fact decides the direction of rounding.
 
-    `epsilon_lower` is rounded down, a fact whose name starts with one of `COSTS` up, and any other to the nearest.
+    `epsilon_lower` is rounded down. Any other name that starts with "epsilon", "delta" or "spent" (`COSTS`) is rounded
+    up. All other facts are rounded to the nearest.
     """
     if name == "epsilon_lower":
         return rounded_down(value)
@@ -122,6 +124,9 @@ def _is_list(value: Any) -> bool:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return `text`, without its middle if it has more than `length` characters, because paths differ at their ends."""
+    """Return `text`; if it has more than `length` characters, return its start and its end with "..." between them.
+
+    The start and the end have `length // 2 - 2` characters each. The middle is cut, because paths differ at their ends.
+    """
     kept = length // 2 - 2
     return text if len(text) <= length else f"{text[:kept]}...{text[-kept:]}"

@@ -46,9 +46,10 @@ class Guarantee(Summarised):
     False for a seeded run, a plan with a flaw, an unreviewed schema, or an `overlap`. `seed` is None without a seed.
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
-    selection, `trade_off` or `papernot_steinke`. The last three are no keys of `accountants`.
-    `sentence` states the guarantee in words. `overlap` names other releases of the same rows that are not in the same
-    ledger. `assumptions` are the facts that the guarantee takes as public or trusted.
+    selection, `trade_off` or `papernot_steinke`. `pure`, `trade_off` and `papernot_steinke` are not keys of
+    `accountants`. `sentence` states the guarantee in words. `overlap` is a sentence about other releases of the same
+    rows that are not in the same ledger, or empty text. `assumptions` are the facts that the guarantee takes as public
+    or trusted.
     """
 
     epsilon: float
@@ -106,7 +107,7 @@ class Guarantee(Summarised):
         return self.sentence
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`; an infinite epsilon becomes None.
+        """Return the fields as a dict of JSON values, for `model.json`; an infinite epsilon becomes None.
 
         `cap` is left out if it is None, and `overlap` if it is empty.
         """
@@ -117,7 +118,11 @@ class Guarantee(Summarised):
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Guarantee:
-        """Read a guarantee that `json` wrote; raise `WrongInput` for anything else."""
+        """Read the dict that `json` wrote; an `epsilon` of None becomes infinite.
+
+        Unknown keys are ignored. Raise `WrongInput` if a key is missing (other than `cap` and `overlap`), or if a value
+        has another type or range.
+        """
         where = "guarantee."
         delta = _number(value, "delta", where)
         if delta is None or not 0 <= delta < 1:
@@ -149,12 +154,15 @@ class PricedEvent:
     epsilon: float | None
 
     def json(self) -> dict[str, Any]:
-        """Return plain values for `model.json`."""
+        """Return the fields as a dict of JSON values, for `model.json`."""
         return {"what": self.what, "event": events.to_json(self.event), "epsilon": self.epsilon}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PricedEvent:
-        """Read an event that `json` wrote; raise `WrongInput` for anything else."""
+        """Read the dict that `json` wrote; without the key `epsilon` (older cards) the epsilon is None.
+
+        Raise `WrongInput` if `value` is no such dict.
+        """
         return cls(
             what=_entry(value, "what", str, "events."),
             event=events.from_json(_entry(value, "event", dict, "events.")),
@@ -164,9 +172,10 @@ class PricedEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """A charge in a ledger: the hash of its entry (None if a card names no charge), and the key of its run.
+    """The charge of a model in a ledger.
 
-    Cards of older versions do not name the run.
+    `entry` is the SHA-256 hash of the ledger entry, or None if the card names no charge. `run` is the key under which
+    the ledger knows the run; it is None in cards of older versions.
     """
 
     entry: str | None
@@ -184,8 +193,9 @@ class ModelCard(Summarised):
     search that chose the settings, if there was one. `created` is the time of the model's charge in the ledger.
     `tensors` is the SHA-256 hash of `model.safetensors`. `score` is the charged score on held-out rows, if any.
     `description` is the owner's statement. `data` has public facts about the data set: its `name`, the `origin` of its
-    schema (as in `Source.facts`), and the names of the `unused` columns. It also has the cost of the earlier run that
-    `selected` the columns, and the cost of all charges of the `ledger` up to this one, if there were several.
+    schema (as in `Source.facts`), and the names of the `unused` columns. If an earlier run selected the columns, its
+    cost is under `selected`. If the ledger has several charges, the cost of all charges up to this one is under
+    `ledger`.
     `considered` has a row for each learner that the plan considered: `learner`, `rule`, `taken` and `reason`.
     """
 
@@ -337,8 +347,9 @@ class ModelCard(Summarised):
         Parameters
         ----------
         value
-            The entries. Unknown entries are ignored. A missing entry raises `WrongInput` unless `json` may omit it, or
-            it is `tensors`, `ledger.run` or the `epsilon` of an event, which older cards may lack.
+            The entries. Unknown entries are ignored. `search`, `score`, `description`, `data`, `considered`,
+            `guarantee.cap`, `guarantee.overlap`, `tensors`, `ledger.run` and the `epsilon` of an event may be missing.
+            Any other missing entry, and any damaged one, raises `WrongInput`.
 
         Returns
         -------
@@ -380,9 +391,10 @@ class ModelCard(Summarised):
 
 
 def _data_facts(plan: PricedPlan, model: Model) -> dict[str, Any]:
-    """Return the facts `plan.data` without `columns`, and as `unused` the names of the columns the model does not use.
+    """Return the facts `plan.data`, without `columns`, and with the names of the columns that `model` does not use.
 
-    Return an empty dict if `plan.data` has no fact but `columns`.
+    These names are a list under `unused`; `plan.data["columns"]` has the names of all columns. Return an empty dict if
+    `plan.data` has no entry besides `columns`.
     """
     used = {column.name for column in model.schema.declared}
     facts = {name: value for name, value in plan.data.items() if name != "columns"}

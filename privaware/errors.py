@@ -1,6 +1,7 @@
-"""What can go wrong, in words a person can act on.
+"""The errors and warnings of privaware.
 
-Every message says what was expected, what came and what to do. The command line prints it and exits with `code`.
+Every message says what was expected, what came and what to do. The command line prints the message of an error and
+exits with its `code`.
 """
 
 from __future__ import annotations

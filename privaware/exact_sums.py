@@ -1,13 +1,14 @@
 """Compute exact sums over rows, which are the same in any order, with any BLAS and any number of threads.
 
-1. Values are rounded to a public lattice, whose step is a power of two. Rounding towards zero makes no norm larger.
+1. Values are rounded to a public lattice: the multiples of a step, which is a power of two. Rounding towards zero
+   makes no norm larger.
 2. Products of two lattice values, and sums of such products below 2^53 steps, have no rounding error in float64, with
    or without fused multiply-add. So a chunk of rows whose sum stays below 2^53 steps is one matrix product.
 3. Chunk sums are added without error too, as a high and a low part (Knuth's two-sum). The total is rounded to float64
    once, at the end.
-4. So one more row changes the exact total by the row's own term. It changes the rounded total by at most `MARGIN` times
-   the largest term more, in any norm, for up to `MOST_ROWS` rows. Therefore terms that are clipped to
-   `(1 - MARGIN) * sensitivity` keep the sensitivity.
+4. So one more row changes the exact total by the row's own term. In any norm, and for up to `MOST_ROWS` rows, the
+   rounded total changes by at most the norm of this term plus `MARGIN` times the largest norm of a term. Therefore
+   terms that are clipped to `(1 - MARGIN) * sensitivity` keep the sensitivity.
 
 >>> lattice = Lattice(bound=1.0, bits=20)
 >>> rows = lattice.round(np.random.default_rng(0).uniform(-1, 1, (1000, 3)))
@@ -60,7 +61,8 @@ MOST_BITS = 45
 class Lattice:
     """The multiples of `step` in [-bound, bound], to which values are rounded so that sums and products are exact.
 
-    The largest multiple is at most `2**bits` steps.
+    `step` is a power of two, and `bits` sets its size: `bound` is more than `2**(bits - 1)` and at most `2**bits`
+    steps.
     """
 
     bound: float
@@ -102,20 +104,22 @@ class Lattice:
 
 
 def row_lattice(norm: float, width: int) -> Lattice:
-    """Return a lattice (of at most 20 bits) on which squared norms of rows of `width` numbers are exact.
+    """Return a `Lattice` on which squared norms of rows of `width` numbers have no rounding error in float64.
 
-    `norm` bounds the absolute value of an entry; it is the L2 norm to which rows are clipped.
+    Its bound is `norm`, the L2 norm to which rows are clipped, and so a bound on the absolute value of every entry. It
+    has `min(20, (53 - ceil(log2(width))) // 2)` bits.
     """
     return Lattice(bound=norm, bits=min(20, (MANTISSA - math.ceil(math.log2(max(width, 1)))) // 2))
 
 
 def clip_rows(rows: Any, norm: float, lattice: Lattice, dtype: Any = np.float64) -> Any:
-    """Return rows rounded to a `row_lattice` and clipped to an L2 norm of `norm * (1 - MARGIN)`.
+    """Return `rows` rounded to multiples of `lattice.step` and clipped to an L2 norm of `norm * (1 - MARGIN)`.
 
+    `rows` is an array or tensor (rows, width), which does not change, and `lattice` is `row_lattice(norm, width)`.
     Entries that are not finite become 0. A row with an entry beyond `lattice.bound` is first scaled so that its largest
-    entry is `lattice.bound`. Each result depends, bit for bit, on its own row only: squared norms are exact, and all
-    other operations act on single entries. A tensor gives a tensor of the same type on its device. `dtype` is the
-    type of the result if `rows` is an array. Raise `WrongInput` if squared norms are not exact on `lattice`.
+    absolute entry is `lattice.bound`. Each result depends, bit for bit, on its own row only: squared norms are exact,
+    and all other operations act on single entries. A tensor gives a tensor of the same type on its device; an array
+    gives an array of type `dtype`. Raise `WrongInput` if squared norms are not exact on `lattice`.
     """
     exact = 2 * lattice.bits + math.ceil(math.log2(max(rows.shape[1], 1))) <= MANTISSA
     expect(exact, "", "a lattice on which squared norms are exact (row_lattice)", lattice)
@@ -159,14 +163,17 @@ TENSOR_NUMBERS_AT_ONCE = 2**26
 
 
 class Total:
-    """The exact sum of arrays or tensors whose entries are multiples of one step."""
+    """The exact sum of arrays or tensors of one shape whose entries are multiples of one step; it starts empty."""
 
     def __init__(self) -> None:
         self._high: Any = None
         self._low: Any = None
 
     def add(self, term: Any) -> None:
-        """Add `term`, which must itself be exact. The total may keep a reference to it."""
+        """Add `term`, in place and without rounding; the term itself must be free of rounding errors.
+
+        The total may keep a reference to `term`, so do not change it afterwards.
+        """
         if self._high is None:
             self._high, self._low = term, term * 0.0
             return
@@ -189,9 +196,9 @@ class Total:
 
 
 def chunk_rows(*lattices: Lattice) -> int:
-    """Return how many products of one value of each lattice a float64 can sum without error, but at most 2^16.
+    """Return how many products (one factor from each of `lattices`) float64 sums without rounding, at most 2^16.
 
-    Raise `WrongInput` if the lattices have more than `MOST_BITS` bits together.
+    With b bits in all lattices together this is `min(2**(53 - b), 2**16)`. Raise `WrongInput` if b exceeds `MOST_BITS`.
     """
     bits = sum(lattice.bits for lattice in lattices)
     expect(bits <= MOST_BITS, "", f"lattices of at most {MOST_BITS} bits together", bits)
@@ -199,9 +206,10 @@ def chunk_rows(*lattices: Lattice) -> int:
 
 
 def outer_sum(left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> Any:
-    """Return the exact `left.T @ right` of arrays or tensors (rows, a) and (rows, b) on their lattices, as float64.
+    """Return the exact `left.T @ right` (a, b) of arrays or tensors (rows, a) and (rows, b), as float64.
 
-    The exact sum is rounded to float64 once. Raise `WrongInput` for lattices of more than `MOST_BITS` bits together.
+    The entries of `left` and `right` must be multiples of the steps of `left_lattice` and `right_lattice`. The exact
+    sum is rounded to float64 once. Raise `WrongInput` for lattices of more than `MOST_BITS` bits together.
     """
     total = Total()
     add_outer_sum(total, left, right, left_lattice, right_lattice)
@@ -209,21 +217,27 @@ def outer_sum(left: Any, right: Any, left_lattice: Lattice, right_lattice: Latti
 
 
 def add_outer_sum(total: Total, left: Any, right: Any, left_lattice: Lattice, right_lattice: Lattice) -> None:
-    """Add the `outer_sum` of `left` and `right`, on their lattices, to `total`, in place and without rounding."""
+    """Add `left.T @ right` to `total`, in place and without rounding; the arguments are those of `outer_sum`."""
     size = chunk_rows(left_lattice, right_lattice)
     for at in range(0, max(len(left), 1), size):
         total.add(_double(left[at : at + size]).T @ _double(right[at : at + size]))
 
 
 def column_sums(values: Any, lattice: Lattice) -> Any:
-    """Return the exact sums over the first axis of `values` on a lattice, rounded to float64 once."""
+    """Return the exact sums over the first axis of `values`, an array or tensor, rounded to float64 once.
+
+    All entries must be multiples of `lattice.step` within `lattice.bound`.
+    """
     total = Total()
     add_column_sums(total, values, lattice)
     return total.value
 
 
 def add_column_sums(total: Total, values: Any, lattice: Lattice) -> None:
-    """Add the `column_sums` of `values`, which are on `lattice`, to `total`, in place and without rounding."""
+    """Add the sums over the first axis of `values` to `total`, in place and without rounding.
+
+    All entries of `values` must be multiples of `lattice.step` within `lattice.bound`.
+    """
     size = chunk_rows(lattice)
     for at in range(0, max(len(values), 1), size):
         total.add(_double(values[at : at + size]).sum(0))

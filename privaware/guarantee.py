@@ -101,7 +101,7 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     Returns
     -------
     str
-        The sentences of `sentence_of` for this plan.
+        One to three sentences, which `sentence_of` makes from the schema, epsilon, delta, flaw and overlap of the plan.
     """
     return sentence_of(
         plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, overlap=plan.overlap, what=what
@@ -291,7 +291,7 @@ def attacker_sentence(rates: AttackRates, schema: Schema, *, certified: bool = T
 
 
 def _secret(schema: Schema) -> str:
-    """Return the fact that a membership attacker guesses."""
+    """Return what a membership attacker guesses, as a clause, such as "whether a given row was in the data"."""
     if schema.unit == "label":
         return "whether the label of a given row is the true one"
     whom = "a given row was" if schema.unit == "row" else f"the rows of a given {schema.unit} were"
@@ -299,7 +299,7 @@ def _secret(schema: Schema) -> str:
 
 
 def _change(schema: Schema) -> str:
-    """Return the change between two neighbouring data sets, such as "adding or removing any one row"."""
+    """Return the difference between two neighbouring data sets in words, such as "adding or removing any one row"."""
     if schema.unit == "label":
         return "changing the label of any one row"
     unit = "any one row" if schema.unit == "row" else f"all rows of any one {schema.unit}"
@@ -392,7 +392,9 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        One phrase for each fact, which begins with "public: " or "trusted: ".
+        One phrase for each fact, which begins with "public: " or "trusted: ". Public are facts of the schema, the
+        number of rows, the settings of the plan, all features if only labels are protected, and the data on which a
+        pretrained feature was trained. Trusted are the machine, its random generator and its arithmetic.
     """
     assumed = plan.schema.assumed
     public = [f"public: {fact}" for fact in assumed if fact != ROWS]
@@ -407,6 +409,9 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
 
 
 def _features(plan: PricedPlan) -> list[str]:
-    """Return the names in the setting `features` of the plan; an empty list without this setting."""
+    """Return the names of the features in `plan.settings["features"]`; an empty list without this setting.
+
+    A feature is stored as its name, or as a mapping with the name under "name".
+    """
     features = plan.settings.get("features") or ()
     return [str(each.get("name")) if isinstance(each, Mapping) else str(each) for each in features]

@@ -79,7 +79,11 @@ class DeclaresUnit(Protocol):
 
 @runtime_checkable
 class RunsInParts(Protocol):
-    """A mechanism whose `run` takes any `Rows` if `in_parts` is True: it only computes a `Sum` over their parts."""
+    """A mechanism that states, by `in_parts`, whether it can run on rows that do not fit into memory.
+
+    If `in_parts` is True, `run` takes any `Rows`, whose parts are read one after the other. If it is False, `run` needs
+    all rows in memory.
+    """
 
     in_parts: bool
 
@@ -92,11 +96,11 @@ def run(mechanism: Mechanism[Any], rows: Rows, noise: float, rng: Rng) -> Any:
     Parameters
     ----------
     mechanism
-        The mechanism. Unless it runs in parts, all rows are gathered in memory.
+        The mechanism. All rows are first gathered in memory, unless the mechanism has `in_parts` True.
     rows
         The private rows.
     noise
-        The noise multiplier.
+        The noise multiplier for which the cost was charged.
     rng
         The random generator.
 
@@ -130,10 +134,10 @@ def unit(mechanism: object) -> str:
 class Then:
     """Two mechanisms in sequence: `second` runs on the rows that `join` computes from the release of `first`.
 
-    `join(rows, release)` must treat each row by itself. `share` is the noise multiplier of `first` divided by the noise
-    multiplier of `second`, so one value scales both. The cost of `second` depends on the schema that `outline` returns,
-    which is known before `first` has run, and never on the release of `first`. `what` describes the first release in a
-    few words.
+    `join(rows, release)` returns the new rows; it must treat each row by itself. `share` is the noise multiplier of
+    `first` divided by the noise multiplier of `second`, so one value scales both. `outline(schema)` returns the schema
+    of the rows after `join`, without knowing the release. The cost of `second` is computed from that schema, and so
+    never depends on the release of `first`. `what` describes the first release in a few words.
     """
 
     first: Mechanism[Any]

@@ -265,23 +265,25 @@ class TprAtFpr:
 
 
 def tpr_at_fpr(inside: np.ndarray, outside: np.ndarray, fpr: float, confidence: float = 0.95) -> TprAtFpr:
-    """Return the true positive rate at a false positive rate.
+    """Return the true positive rate at the threshold that at most the fraction `fpr` of the non-members exceeds.
 
-    The threshold is chosen by the scores of non-members only.
+    Among the n scores of non-members in descending order, counted from 0, the threshold is the score number
+    `min(floor(fpr * n), n - 1)`. Scores of members are not used to choose it.
 
     Parameters
     ----------
     inside, outside
         The scores of members and of non-members.
     fpr
-        The false positive rate.
+        The largest false positive rate.
     confidence
         The confidence of the limits.
 
     Returns
     -------
     TprAtFpr
-        The rate and its limits. Without members or without non-members `WrongInput` is raised.
+        The fraction of members that score above the threshold, and its limits. Without members or without non-members
+        `WrongInput` is raised.
 
     Examples
     --------

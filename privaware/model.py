@@ -29,9 +29,10 @@ TENSORS = "model.safetensors"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Model(Summarised):
-    """A model that applies `features` to rows, and then the network of `architecture` with these `tensors`.
+    """A released model: the maps `features`, applied to rows in order, and a network with the weights `tensors`.
 
-    `schema` has the public facts by which rows are encoded and predictions decoded.
+    `schema` has the public facts by which rows are encoded and predictions decoded. `architecture` is the description
+    from which `models.build` makes the network, and `tensors` maps the names of its weights to arrays.
     """
 
     schema: Schema
@@ -74,9 +75,11 @@ class Model(Summarised):
         return self.network_function(device)(inputs)
 
     def network_function(self, device: str = "cpu") -> Callable[[np.ndarray], np.ndarray]:
-        """Return `network_outputs` on `device` as a function of its inputs, for which the network is built once.
+        """Build the network on `device`, once, and return the function from inputs to its raw outputs.
 
-        For a table it computes in float64, so that the rows beside a row do not change its rounded prediction.
+        Inputs are rows to which the features were applied before. Outputs are float64 of shape (rows, outputs). For a
+        table the network computes in float64, so that the other rows of a microbatch do not change the rounded
+        prediction of a row.
         """
         network = self.network().to(device)
         if self.schema.form == "table":

@@ -41,7 +41,8 @@ _WORTHWHILE = 0.02
 def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> float:
     """Return a noise multiplier at which the event `cost(noise)` costs at most (epsilon, delta), close to the smallest.
 
-    Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits. `privaware.accounting.calibrate` documents it.
+    The result is stored in the user's cache folder. A stored result is returned if its epsilon, computed again, is at
+    most `epsilon` and at most 2% below it. Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits.
     """
     name = fingerprint(*(_probe(cost, noise) for noise in _PROBES), epsilon, delta)
     file = cache_folder() / "noise" / f"{name}.json"
@@ -72,9 +73,9 @@ def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:
 
 
 def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, delta: float) -> bool:
-    """Return whether a cached `noise` still fits: the epsilon of `cost(noise)` at `delta` is at most `epsilon`.
+    """Return whether the epsilon of the event `cost(noise)` at `delta` is at most `epsilon`, and at most 2% below it.
 
-    The epsilon of `cost(noise)` must also be at most 2% below `epsilon`. Return False if the event is refused.
+    `noise` comes from the cache. Return False if the event is refused.
     """
     try:
         return (1 - _WORTHWHILE) * epsilon <= _price.epsilon(cost(noise), delta) <= epsilon
@@ -85,9 +86,11 @@ def _still_fits(cost: Callable[[float], Event], noise: float, epsilon: float, de
 def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack: float = TOLERANCE / 4) -> float:
     """Return an approximate noise multiplier for the budget (epsilon, delta); `cost(noise)` is the event.
 
-    Brent's method solves for ln(noise), because ln(epsilon) is almost linear in it. It aims at `(1 - slack) * epsilon`,
-    or at `epsilon` if a part of the cost that no noise reduces lies between. Return `_SMALLEST` if it fits the
-    budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
+    The quick accountant `_price.quick` computes epsilon, so the exact epsilon may be slightly above the budget. Brent's
+    method solves for ln(noise), because ln(epsilon) is almost linear in it, and aims at `(1 - slack) * epsilon`. If
+    even `_LARGEST` noise does not reach this aim, but costs at most `epsilon`, the aim is `epsilon`. Return `_SMALLEST`
+    if all noise multipliers down to it reach the aim. Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits
+    the budget.
     """
     from scipy import optimize
 

@@ -67,11 +67,14 @@ def candidates(
 
 
 def _covering(rate: float, rows: int, cap: int, shared: int, ratio: float) -> list[tuple[float, float]]:
-    """Return (overflow, pushed) = (w(b), r(a)) of the module docstring, for intervals (a, b] of true row counts.
+    """Return pairs (overflow, pushed): the probabilities of a `CappedGaussian` for each interval of row counts.
 
-    For an interval of one integer `pushed` is r(b). The intervals reach from `cap` to the peak of p(n), at most to
-    `rows`. Intervals with w(b) = 0 are left out. The first pair is (0, 0), for batches that never overflow. `rate` is
-    the sampling rate, and `shared` and `ratio` are an entry of `_COVERINGS`.
+    For the interval (a, b] of true numbers of rows the pair is (w(b), r(a)), or (w(b), r(b)) if b = a + 1. Here w(n) =
+    P[Bin(n-1, rate) >= cap] is the probability that the other rows fill the batch, and r(n) = P[Bin(n, rate) > cap] *
+    cap / (n * w(n)). The intervals reach from `cap` to the count up to `rows` beyond which no step costs more
+    (`_peak`). Intervals with w(b) = 0 are left out. The first pair is (0, 0), for batches that never overflow. `shared`
+    is the number of ends of intervals spread evenly (in logarithm) over all counts; more ends lie at distances from the
+    peak that grow by the factor `ratio`.
     """
     last = _peak(rate, rows, cap)
     steps = ratio ** np.arange(0, math.log(max(last - cap, 1)) / math.log(ratio) + 1)
@@ -93,9 +96,11 @@ def _overflow(rows: int, rate: float, cap: int) -> float:
 
 
 def _pushed(rows: int, rate: float, cap: int) -> float:
-    """Return r(n) of the module docstring for n = `rows`, sampling rate `rate` and batches of at most `cap` rows.
+    """Return r = P[Bin(rows, rate) > cap] * cap / (rows * w), where w = P[Bin(rows - 1, rate) >= cap].
 
-    It is at most `rate * cap / (cap + 1)`, which is r(cap + 1). This value is returned if a probability underflows.
+    It is the rate of replacement in a step whose other rows fill the batch of at most `cap` rows, if the data have
+    `rows` rows. The result is at most `rate * cap / (cap + 1)`, its value at cap + 1 rows, and this value is returned
+    if a probability underflows.
     """
     from scipy import stats
 
@@ -106,9 +111,9 @@ def _pushed(rows: int, rate: float, cap: int) -> float:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """Return a count of at most `rows` beyond which p(n) of the module docstring does not rise.
+    """Return the count n, from about `cap / rate` to `rows`, beyond which P[Bin(n, rate) > cap] / n does not rise.
 
-    `rate` is the sampling rate, and `cap` the largest size of a batch.
+    A capped batch with more rows than n in the data costs no more. `cap` is the largest size of a batch.
     """
     from scipy import stats
 
@@ -123,7 +128,11 @@ def _peak(rate: float, rows: int, cap: int) -> int:
 
 
 def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
-    """Return the pairs, most costly first, without those that another pair dominates at every epsilon of `_grid`."""
+    """Return `pairs` without those that another pair dominates, the most costly first.
+
+    A pair is dominated if its divergences (`_profile`) are nowhere larger than those of the other pair, up to rounding.
+    The cost by which pairs are ordered is the sum of their divergences.
+    """
     profiles = np.stack([_profile(pair) for pair in pairs])
     keep: list[int] = []
     dearest = np.round(profiles.sum(axis=1), 12)
@@ -134,7 +143,10 @@ def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
 
 
 def _profile(pair: CappedGaussian) -> Array:
-    """Return the hockey-stick divergences of `pair` (one step) at the epsilons of `_grid`, "remove" and then "add"."""
+    """Return the hockey-stick divergences of one step with `pair` as one array: direction "remove", then "add".
+
+    Each half has one divergence for each epsilon of `_grid(pair.noise)`: 0, then `_EPSILONS` increasing numbers.
+    """
     epsilons = _grid(pair.noise)
     overflow, pushed, usual = pair.parts()
     plain = [_divergences(usual, direction, epsilons) for direction in ("remove", "add")]

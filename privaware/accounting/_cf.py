@@ -47,8 +47,9 @@ _NODES = 24
 def epsilon(total: LossSum, delta: float) -> float:
     """Return the epsilon of the composition `total` at `delta`.
 
-    It is infinite if the failure probability of `total` is at least `delta`; without losses, if it exceeds `delta`.
-    Raise `TooSlow` if neither a line nor a lattice resolves the losses.
+    A composition without losses has epsilon 0 if its failure probability is at most `delta`, else infinite. With
+    losses, epsilon is infinite if the failure probability is at least `delta`. Raise `TooSlow` if no method resolves
+    the losses: neither integration along a line in the complex plane (`Line`), nor a discretised loss (`LossLattice`).
     """
     if not total.losses:
         return 0.0 if total.failure <= delta else math.inf
@@ -59,11 +60,12 @@ def epsilon(total: LossSum, delta: float) -> float:
 
 
 def deltas(total: LossSum, epsilons: Array) -> Array:
-    """Return the delta of the composition `total` if no release fails, at ascending `epsilons` >= 0.
+    """Return the delta of the composition `total`, given that no release fails, at ascending `epsilons` >= 0.
 
-    One line gives delta at epsilons near its own; further epsilons need another line. A lattice is used instead if
-    few rows are sampled (`rare`), if there are few steps (`few`), or if the loss has a largest value: then it has
-    atoms, and a line would give delta at very few epsilons. Raise `TooSlow` if no lattice resolves the losses.
+    Delta is an integral along a line in the complex plane (`Line`), and one line serves the epsilons near its own;
+    further epsilons need another line. A discretised loss (`LossLattice`) is used instead if a row is rarely sampled
+    (`total.rare`), if there are few steps (`total.few`), or if the loss has a largest value: then it has atoms, and a
+    line would serve very few epsilons. Raise `TooSlow` if the discretised loss has too many releases.
     """
     if not total.losses:
         return np.zeros(len(epsilons))
@@ -99,10 +101,11 @@ def _one(total: LossSum, delta: float) -> float:
 
 
 def _on_line(total: LossSum, delta: float) -> float:
-    """Return the epsilon of the composition `total` at `delta`, at least 0; raise `TooSlow` for too many nodes.
+    """Return the epsilon of the composition `total` at `delta`, at least 0, from integrals along lines (`Line`).
 
-    Step down from the Chernoff bound until delta is too large, then solve in the last step. The first step is 1/t, over
-    which delta changes by about a factor e; steps double.
+    Start at the Chernoff bound on epsilon, which is too large, and step down until the delta there exceeds `delta`.
+    Then solve within the last step. The first step is 1/t, where t is the saddle point of the bound; each further step
+    is twice as long. Raise `TooSlow` if a line takes too many nodes.
     """
     aim = math.log(delta)
     t = saddle(total.curve, lambda t, k: bound_on_epsilon(t, k, delta), guess(total.variance, delta))
@@ -131,9 +134,11 @@ def _saddle_at(total: LossSum, epsilon: float, near: float) -> float:
 
 
 class LossLattice:
-    """The composed loss `total` on a lattice, precise where its delta is about `delta` or more.
+    """The distribution of the composed loss `total` on multiples of one width, composed by a Fourier transform.
 
-    Each loss is split between the two nearest points, which keeps its mean. Raise `TooSlow` for too many releases.
+    It is precise where the delta of `total` is about `delta` or more. A loss between two multiples is split between
+    them so that its mean stays the same. Raise `TooSlow` if there are too many releases for the fixed number of
+    multiples.
     """
 
     def __init__(self, total: LossSum, delta: float) -> None:
@@ -177,7 +182,10 @@ class LossLattice:
 
     @cached_property
     def _sums(self) -> tuple[Array, Array, Array]:
-        """Positive losses, and for each the probability of this or a larger loss, under P and under Q."""
+        """Positive losses in ascending order, and the probabilities of at least each loss, under P and under Q.
+
+        Both arrays of probabilities have one more entry than the losses: a 0 at the end.
+        """
         positive = self.losses > 0
         losses = self.losses[positive]
         probs = np.exp(np.minimum(self.log_scale - self.theta * losses, 700.0)) * self.probs[positive]
@@ -185,7 +193,7 @@ class LossLattice:
         return losses, mass, under_q
 
     def deltas(self, epsilons: Array) -> Array:
-        """Return delta at epsilons >= 0."""
+        """Return delta at each of `epsilons`, which are at least 0, given that no release fails."""
         losses, mass, under_q = self._sums
         at = np.searchsorted(losses, epsilons, side="right")
         grown = np.exp(np.minimum(epsilons, 700.0)) * under_q[at]
@@ -218,9 +226,10 @@ def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
 
 
 class Line:
-    """The integrand of point 1 above for the loss `total` on the line Re z = t, evaluated once.
+    """The delta of the loss `total` at any epsilon near `epsilon`, as one sum over nodes on the line Re z = t.
 
-    Then delta at any epsilon near `epsilon` is one sum. Raise `TooSlow` if it takes too many nodes.
+    The integrand exp(K(z) - z eps) / (z (1 + z)) is evaluated once at the nodes, where K is the logarithm of the moment
+    generating function of the loss. Raise `TooSlow` if it takes too many nodes.
 
     The line is cut into panels, which double in length away from the real axis. A loss has features of all sizes: the
     bulk of a rarely sampled release is thousands of times narrower than its tail. Away from the axis the wide features
@@ -243,10 +252,11 @@ class Line:
         self.z, self.value = z, w * np.exp(k - self.k) / (z * (1 + z))
 
     def _follow(self) -> float:
-        """Evaluate the integrand outwards from the real axis until it is negligible.
+        """Evaluate the integrand at nodes outwards from the real axis, until it is negligible.
 
-        Return the sensitivity divided by the noise of the extra Gaussian release that this needs, or 0.0 if it needs
-        none.
+        If it decays too slowly, a Gaussian release of negligible cost is to be added to the loss. Return the
+        sensitivity of this release divided by its noise, or 0.0 if none is needed. Raise `TooSlow` if `_MAX_NODES`
+        nodes do not suffice.
         """
         enough = 2e-2 * math.sqrt(max(self.near, 1e-9) / (1 + self.t))
         low, high, count = 0.0, self.t / 4, 0
@@ -299,11 +309,14 @@ class Line:
         return math.log(total / math.pi) + self.k - self.t * epsilon if total > 0 else -math.inf
 
     def trusted(self, epsilon: float) -> bool:
-        """Return whether the sum at `epsilon` is well above rounding errors; far from the saddle its terms cancel."""
+        """Return whether the sum that gives delta at `epsilon` is well above rounding errors.
+
+        Far from the epsilon for which the line was made, the terms of the sum cancel.
+        """
         return self._sum(epsilon) * (1 + self.t) > 1e-5
 
     def deltas(self, epsilons: Array) -> tuple[Array, Array]:
-        """Return delta at all `epsilons`, and a mask of where it is well above rounding errors."""
+        """Return delta at all `epsilons`, and a mask that is True where `trusted` holds."""
         sums = np.empty(len(epsilons))
         for start in range(0, len(epsilons), 256):  # in pieces, which need little memory
             some = epsilons[start : start + 256, None]

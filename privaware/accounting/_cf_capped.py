@@ -30,9 +30,11 @@ _COUNTS = 320
 
 @lru_cache(maxsize=256)
 def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
-    """Return the losses of one step in the direction `side`, at the row counts with the largest moment of some order.
+    """Return upper bounds on the loss of one step on a capped batch: the largest by the moment of each of `_ORDERS`.
 
-    `event` is a composition of Gaussians on a capped batch; `noise` is the noise multiplier of the step.
+    Each bound covers an interval of the possible true numbers of rows. Equal results are returned once, so there is at
+    most one for each order. `event` is a composition of Gaussians on a batch cut to `event.cap` rows, of at most
+    `event.rows` rows. `noise` is the noise multiplier of the step, and `side` the direction: "remove" or "add".
     """
     rows, cap, rate = int(event.rows or 0), int(event.cap or 0), event.rate
     usual = MixtureLoss(noise=noise, rate=rate, side="replace" if event.relation == "replace_one" else side)
@@ -58,7 +60,10 @@ def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """Return the true number of rows, from `cap` to `rows`, at which a row most often replaces another (w(n) r(n))."""
+    """Return the true number n of rows, from `cap` to `rows`, at which P[Bin(n, rate) > cap] / n is largest.
+
+    Up to a constant factor this is the probability that a row replaces another one in a full batch of `cap` rows.
+    """
     low, high = cap, rows
     while high - low > 2:
         counts = np.unique(np.linspace(low, high, 64).astype(np.int64))
@@ -77,9 +82,10 @@ def _overflowing(counts: Array, rate: float, cap: int) -> Array:
 
 
 def _between(usual: MixtureLoss, low: int, high: int, cap: int) -> Loss:
-    """Return the loss of a step that costs at least as much as at any count above `low` and up to `high`.
+    """Return the loss of a step that costs at least as much as a step at any true number of rows in (low, high].
 
-    `usual` is the loss of a batch that does not overflow, and `cap` the largest size of a batch.
+    `usual` is the loss of a batch that does not overflow, and `cap` the largest size of a batch. Return `usual` itself
+    if the batch is practically never full.
     """
     from scipy import stats
 

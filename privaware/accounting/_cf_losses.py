@@ -1,8 +1,8 @@
 """Formulas for the privacy loss of one release in one direction, for the CF accountant.
 
-A loss l is a random variable. The accountant needs K(z) = ln E[exp(z l)] for complex z, and sometimes the loss as
-points with probabilities. `side` is "remove" (the row is in P), "add" (the row is in Q) or "replace" (another row is in
-Q).
+A loss l = ln(P/Q) is a random variable under P. The accountant needs K(z) = ln E[exp(z l)] for complex z, and
+sometimes the loss as points with probabilities. `side` is "remove" (the row is in P only), "add" (the row is in Q only)
+or "replace" (the row is in P, and another row in Q).
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Without the factor, a sum near 0 keeps its relative precision.
 
 
 class Loss:
-    """The privacy loss of one release."""
+    """The privacy loss l = ln(P/Q) of one release, as a random variable under P."""
 
     often = 1.0
     """Expected number of rows of the unit in the release's sample."""
 
     def log_mgf(self, z: Array) -> Array:
-        """Return K(z) = ln E[exp(z l)] for an array of complex z with equal real parts."""
+        """Return K(z) = ln E[exp(z l)] of the privacy loss l, for an array of complex z with equal real parts."""
         raise AssertionError(type(self).__name__)
 
     def work(self, z: Array) -> float:
-        """Return the number of exponentials that one value of K takes for the largest imaginary part in `z`."""
+        """Return how many exponentials `log_mgf` computes for each entry of `z`, if it gets all of `z` at once."""
         return 1.0
 
     def points(self) -> tuple[Array, Array]:
-        """Return losses and their probabilities, finely enough to represent the release."""
+        """Return losses, in any order, and their probabilities under P, finely enough to represent the release."""
         raise AssertionError(type(self).__name__)
 
     def largest(self) -> float:
@@ -51,13 +51,13 @@ class Loss:
         return self.largest()
 
     def shift(self) -> float | None:
-        """Return sensitivity divided by noise of the Gaussian release without sampling; None for other releases."""
+        """Return sensitivity / noise, ignoring sampling, if the release is Gaussian; None for any other release."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormalLoss(Loss):
-    """The loss of Gaussian releases; `precision` is the sum of `(sensitivity / noise)**2` over them."""
+    """The loss of Gaussian releases without sampling; `precision` is the sum of their `(sensitivity / noise)**2`."""
 
     precision: float
 
@@ -78,7 +78,8 @@ class NormalLoss(Loss):
 class MixtureLoss(Loss):
     """The loss of Gaussian noise of standard deviation `noise` on a sum over a Poisson sample at `rate`.
 
-    A unit has `group` rows, and each moves the sum by up to 1. `side` is explained at the top of the file.
+    A unit has `group` rows, and each moves the sum by up to 1. `side` is "remove" (the unit is in P only), "add" (in Q
+    only) or "replace" (the unit is in P, and another unit in Q).
     """
 
     noise: float
@@ -142,10 +143,10 @@ class MixtureLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowLoss(Loss):
-    """The loss of a capped batch.
+    """The loss of a Gaussian release on a capped batch.
 
-    With probability `overflow` the batch was full, and the row replaced another row, with the loss `pushed`. Otherwise
-    the loss is `usual`.
+    With probability `overflow` the other rows fill the batch. Then the row can only replace another row, with the loss
+    `pushed`. Otherwise the loss is `usual`.
     """
 
     usual: MixtureLoss
@@ -201,7 +202,7 @@ class AtomsLoss(Loss):
 class ResponseLoss(AtomsLoss):
     """The loss of `epsilon`-DP randomised response among `classes` classes, on a Poisson sample at `rate`.
 
-    With 2 classes it dominates any epsilon-DP event. `side` is explained at the top of the file.
+    With 2 classes it dominates any epsilon-DP event. `side` is "remove" (the row is in P only) or "add" (in Q only).
     """
 
     epsilon: float
@@ -224,7 +225,7 @@ class ResponseLoss(AtomsLoss):
 class LaplaceLoss(Loss):
     """The privacy loss of Laplace noise of scale `noise` on a sum of sensitivity 1 over a Poisson sample at `rate`.
 
-    `side` is "remove", "add" or "replace", as in the docstring of this module.
+    `side` is "remove" (the row is in P only) or "add" (in Q only).
     """
 
     noise: float
@@ -251,10 +252,10 @@ class LaplaceLoss(Loss):
         return self._points(256)
 
     def _points(self, panels: int) -> tuple[Array, Array]:
-        """Return losses and probabilities: two atoms, and between them 16 nodes in each of `panels` panels.
+        """Return losses and probabilities: two atoms, and 16 nodes in each of `panels` equal sections of [0, 1].
 
-        The atoms are the noisy values below 0 and those above 1. Without sampling, the loss at a value x in [0, 1] is
-        `(1 - 2 * x) / noise`.
+        The atoms stand for all noisy values below 0 and all above 1; nodes (of Gauss-Legendre quadrature) are noisy
+        values between. Without sampling, the loss at a value x in [0, 1] is `(1 - 2 * x) / noise`.
         """
         e = 1 / self.noise
         nodes, weights = np.polynomial.legendre.leggauss(16)
@@ -267,10 +268,10 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class TableLoss(AtomsLoss):
-    """The loss of `event`, which has no formula, on a Poisson sample at `rate`: `table` is (losses, probabilities).
+    """The loss of `event`, which has no formula, on a Poisson sample at `rate`, given by a table.
 
-    `table` is after sampling. `side` is explained at the top of the file. Two losses are equal if event, rate and side
-    are equal.
+    `table` is (losses, probabilities under P), with sampling already applied. `side` is "remove" (the row is in P only)
+    or "add" (in Q only). Two losses are equal if event, rate and side are equal.
     """
 
     event: Event
@@ -289,10 +290,11 @@ def _largest(loss: float, rate: float, side: str) -> float:
 
 
 def _sampled(losses: Array, p: Array, q: Array, rate: float, side: str) -> tuple[Array, Array]:
-    """Return losses and probabilities (under the new P) of a release on a Poisson sample at `rate`.
+    """Return losses and probabilities of a release on a Poisson sample at `rate`.
 
-    `side` is the direction. Without sampling, the release has these `losses`, with the probabilities `p` under P and
-    `q` under Q.
+    Without sampling, the release has these `losses` = ln(p/q), with the probabilities `p` under P and `q` under Q. If
+    `side` is "add", P stays and Q becomes (1 - rate) P + rate Q. Otherwise Q stays and P becomes (1 - rate) Q + rate P.
+    The returned probabilities are under the resulting P. At rate 1 the arguments are returned.
     """
     if rate == 1:
         return losses, p

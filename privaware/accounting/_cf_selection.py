@@ -1,7 +1,8 @@
 """Private selection in the CF accountant, computed from the privacy profile of one run only.
 
-1. Let w and U be as in `_selection.py`. G(s) = sup over u of (w(u) - s w(U(u)))_+ is convex and falls from E[K] to 0,
-   so it is a sum of hinge functions c (a - s)_+.
+1. K is the number of runs, and w(u) = f'(1 - u), where f is the generating function of K. On neighbouring rows an event
+   of probability u has a probability of at most U(u). (`_selection.py` has the derivation.) G(s) = sup over u of
+   (w(u) - s w(U(u)))_+ is convex and falls from E[K] to 0, so it is a sum of hinge functions c (a - s)_+.
 2. The expectation of a hinge at s = exp(e - l) is c a times the divergence of one run at the epsilon e - ln a. Hence
 
        delta(e) <= sum over hinges of c a delta_run(e - ln a).
@@ -42,9 +43,10 @@ Run = tuple[LossSum, LossSum]
 def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
     """Return the epsilon at `delta` of one private selection without other releases.
 
-    `runs` are the alternatives for the dominating pair of one run; the largest epsilon counts. Epsilon is infinite if
-    `selected.mean` (the expected number of runs) times the failure probability of a run is `delta` or more. Raise
-    `TooSlow` if `delta` is below `_LEAST`, or if no bound is found.
+    `runs` has the composed losses of one run, a pair (row removed, row added), for each alternative in which the run
+    can affect a row; the largest epsilon counts. Epsilon is infinite if `selected.mean` (the expected number of runs)
+    times the failure probability of a run is `delta` or more. Raise `TooSlow` if `delta` is below `_LEAST`, or if no
+    bound is found.
     """
     failure = _failure(selected, runs)
     if failure >= delta:
@@ -56,9 +58,11 @@ def epsilon(selected: Selected, runs: Sequence[Run], delta: float) -> float:
 
 
 def profile(selected: Selected, runs: Sequence[Run]) -> tuple[Array, Array, float]:
-    """Return epsilons >= 0, delta of `selected` at each if no run fails, and a bound on the probability of failure.
+    """Return an array of epsilons >= 0, the delta of `selected` at each, and a bound on the probability of failure.
 
-    delta is the largest over the alternatives `runs` and over directions. Raise `TooSlow` if no bound is found.
+    The deltas hold if no run fails; failure means that any run fails. `runs` has a pair of losses (row removed, row
+    added) of one run for each alternative; the largest delta over alternatives and directions is returned. Raise
+    `TooSlow` if no bound is found.
     """
     bounds = _bounds(selected, runs, 1e-9)
     top = max(_crossing(width, deltas, 1e-11) for width, deltas in bounds)
@@ -74,9 +78,10 @@ def _failure(selected: Selected, runs: Sequence[Run]) -> float:
 
 
 def _crossing(width: float, deltas: Array, delta: float) -> float:
-    """Return the epsilon at which delta falls to `delta`; `deltas` are given at multiples of `width`.
+    """Return the epsilon at which delta falls to `delta`, where `deltas[i]` is delta at the epsilon `i * width`.
 
-    It is infinite if all `deltas` are larger.
+    Between two multiples ln(delta) is interpolated. Return 0.0 if `deltas[0]` is small enough, and infinity if no delta
+    is.
     """
     below = np.flatnonzero(deltas <= delta)
     if not len(below):
@@ -89,10 +94,11 @@ def _crossing(width: float, deltas: Array, delta: float) -> float:
 
 
 def _bounds(selected: Selected, runs: Sequence[Run], delta: float) -> list[tuple[float, Array]]:
-    """Return (width, deltas of `selected` at multiples 0, 1, ... of width) for every alternative and direction.
+    """Return (width, deltas) of `selected` for every alternative and direction; `deltas[i]` is at `i * width`.
 
-    `runs` are the alternatives of one run. The deltas are those if no run fails; the caller accounts for failures. They
-    reach far enough down to solve for `delta`. Equal directions give one result. Raise `TooSlow` if no bound is found.
+    `runs` has a pair of losses (row removed, row added) of one run for each alternative. The deltas hold if no run
+    fails; the caller accounts for failures. They reach far enough down to solve for `delta`. Equal directions give one
+    result. Raise `TooSlow` if no bound is found.
     """
     out = []
     for run in runs:
@@ -140,11 +146,11 @@ def _selected(selected: Selected, epsilons: Array, here: Array, other: Array) ->
 
 
 def _on_line(epsilons: Array, here: Array, other: Array, low: int, high: int) -> Array:
-    """Return the profile of one run at the multiples `low` to `high` of the width of `epsilons`.
+    """Return the deltas of one run at the epsilons `k * width`, for each k from `low` to `high`, both included.
 
-    `here` are its deltas at `epsilons` >= 0. `other` are the deltas of the other direction at the same epsilons, which
-    give the deltas at negative epsilons. Beyond the table, delta is 0 at a positive epsilon e and `1 - exp(e)` at a
-    negative one.
+    `width` is the distance of two of the equally spaced `epsilons` >= 0, at which `here` are the deltas. `other` are
+    the deltas of the other direction there, from which those at negative epsilons follow. Beyond the table, delta is 0
+    at a positive epsilon e and `1 - exp(e)` at a negative one.
     """
     width, size = float(epsilons[1]), len(epsilons)
     k = np.arange(low, high + 1)

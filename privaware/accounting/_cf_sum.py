@@ -39,7 +39,7 @@ class LossSum:
         return -math.expm1(self.log_survival)
 
     def curve(self, t: float) -> float:
-        """Return K(t) for a real t."""
+        """Return K(t) = ln E[exp(t * loss)] of the sum of all losses, for a real t; zCDP does not count."""
         if t not in self._known:
             z = np.array([t])
             with np.errstate(over="ignore", invalid="ignore"):
@@ -52,7 +52,7 @@ class LossSum:
 
     @cached_property
     def variance(self) -> float:
-        """The variance of the loss, from the curvature of K near 0."""
+        """The variance of the loss: the curvature near 0 of its log moment generating function, `curve`."""
         step, value = 1e-3, 0.0
         for _ in range(60):
             k, twice = self.curve(step), self.curve(2 * step)
@@ -81,7 +81,10 @@ class LossSum:
 
     @property
     def tabulated(self) -> bool:
-        """Whether there are tabulated losses, of thousands of points each, and at most 1000 releases, all bounded."""
+        """Whether there are tabulated losses, and at most 1000 releases, all of which have a largest loss.
+
+        A table has thousands of points.
+        """
         tables = any(isinstance(loss, TableLoss) for loss, _ in self.losses)
         return tables and math.isfinite(self.largest) and sum(n for _, n in self.losses) <= 1000
 

@@ -1,8 +1,8 @@
 """Turn an event into sums of losses for the CF accountant.
 
-An event has several alternatives if it affects a row in one of several ways, such as one part of a `Disjoint`. This
-module reads the event tree separately: it uses neither the terms nor the pairs and tables of the PLD accountant. So a
-mistake in either reading makes the two accountants disagree.
+An event has several alternatives if it affects a row in one of several ways: through one part of a `Disjoint`, or at
+one of several true numbers of rows of a capped batch. This module reads the event tree separately: it uses neither the
+terms nor the pairs and tables of the PLD accountant. So a mistake in either reading makes the two accountants disagree.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ _ABOVE = 1.005
 
 
 def epsilon(event: Event, delta: float) -> float | None:
-    """Return the largest epsilon of `event` at `delta` over all alternatives; None if no alternative counts.
+    """Return the largest epsilon of `event` at `delta` over the ways in which it affects a row; None if no way counts.
 
-    Alternatives with zCDP, or with losses above `_REACH` of releases that are sampled or not Gaussian, do not count.
-    Raise `TooSlow` if the losses are not resolved, and `Refused` for an unproven event.
+    A way is, for instance, one part of a `Disjoint`. A way with zCDP does not count, nor one with losses above `_REACH`
+    (690) of releases that are sampled or not Gaussian. Raise `TooSlow` if the losses cannot be resolved, and `Refused`
+    for an unproven event.
     """
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)
@@ -72,9 +73,10 @@ def epsilon(event: Event, delta: float) -> float | None:
 
 
 def profile(event: Event) -> Profile:
-    """Return delta of `event` as a function of ascending epsilons >= 0, largest over alternatives and directions.
+    """Return a function from ascending epsilons >= 0 to the deltas of `event`, failure probability included.
 
-    Raise `TooSlow` if an alternative has zCDP or a loss that is too large.
+    It gives the largest delta over all ways in which the event can affect a row (`_ways`), and over both directions.
+    Raise `TooSlow` if a way has zCDP or a loss above `_REACH`.
     """
     sums = dict.fromkeys(total for side in SIDES for total in _readings(event, side))
     if any(total.rho or not _within_reach(total) for total in sums):
@@ -91,10 +93,11 @@ def _within_reach(total: LossSum) -> bool:
 
 
 def _quieted(total: LossSum) -> LossSum:
-    """Replace Gaussian releases that cost almost nothing, even without sampling, by one Gaussian without sampling.
+    """Return one Gaussian without sampling in place of `total` if it has only Gaussians of negligible cost.
 
-    Together they cost almost nothing if a Gaussian with their precision has sensitivity / noise of at most 1e-7. No
-    quadrature resolves the K of such small releases. `total` is unchanged if it has other releases or may fail.
+    Their cost is negligible if that Gaussian, with the sum of the precisions (sensitivity / noise)**2 of all releases,
+    sampled or not, has sensitivity / noise of at most 1e-7. No quadrature resolves such small losses. Otherwise, or if
+    a release may fail, return `total`.
     """
     shifts = [loss.shift() for loss, _ in total.losses]
     if total.failure or not shifts or any(shift is None for shift in shifts):
@@ -111,10 +114,11 @@ def _readings(event: Event, side: str) -> tuple[LossSum, ...]:
 
 
 def _ways(event: Event, times: int, side: str) -> list[LossSum]:
-    """Return one sum of losses of `times` repetitions of `event`, in the direction `side`, for each alternative.
+    """Return one sum of losses of `times` repetitions of `event` for each way in which it can affect a row.
 
-    An alternative is a part of a `Disjoint`, or a row count of a capped batch. A composition has every combination of
-    the alternatives of its parts. Raise `TooSlow` for too many alternatives.
+    `side` is the direction, "remove" or "add". A way is a part of a `Disjoint`, or a range of row counts of a capped
+    batch. A composition has every combination of the ways of its parts. Raise `TooSlow` for more than
+    `_MAX_ALTERNATIVES` ways.
     """
     match event:
         case Repeated():
@@ -181,9 +185,9 @@ def _noise(event: Event) -> float | None:
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
     """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
-    `side` is the direction, one of `SIDES`. The losses have a formula or are tabulated. `replace` says whether
-    neighbours differ by replacing a row; then an event that is not only Gaussian raises `WrongInput`. Without `replace`
-    an unproven event raises `Refused`.
+    `side` is the direction, "remove" or "add". If `replace` is True, neighbours differ by replacing a row, and an event
+    that is not only Gaussian raises `WrongInput`. If it is False, an unproven event raises `Refused`, and an event
+    without a formula is tabulated.
     """
     same = side if rate < 1 else SIDES[0]  # without sampling both directions have the same loss
     noise = _noise(event)
@@ -215,10 +219,11 @@ def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) ->
 
 
 def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
-    """Return the losses of `times` repetitions of `event` for a unit of `size` rows, in the direction `side`.
+    """Return the losses of `times` repetitions of `event` for a unit of `size` rows; `side` is "remove" or "add".
 
-    Releases are handled one by one, unless one of several has a failure probability that is proven for fewer rows:
-    then the whole event is one release, to which group privacy is applied.
+    Releases are handled one by one (`_group`), with one exception. An `Approximate` with epsilon 0 is the failure
+    probability of other releases of `event`. If it is proven for fewer than `size` rows, and `event` has other
+    releases, the whole event is one release, to which group privacy is applied.
     """
     chances, releases = _failures(event)
     if any((chance.rows or 1) < size for chance in chances) and len(chances) + releases > 1:
@@ -227,7 +232,10 @@ def _unit(event: Event, size: int, times: int, side: str) -> LossSum:
 
 
 def _failures(event: Event) -> tuple[list[Approximate], int]:
-    """Return the failure probabilities (events with epsilon 0) in a composition, and the number of other releases."""
+    """Return the `Approximate` events with epsilon 0 in a composition, and the number of its other releases.
+
+    These events are failure probabilities of the other releases. A repeated release counts once.
+    """
     match event:
         case Repeated():
             return _failures(event.event)
@@ -240,9 +248,10 @@ def _failures(event: Event) -> tuple[list[Approximate], int]:
 
 
 def _group(event: Event, size: int, times: int, side: str) -> LossSum:
-    """Return the losses of `times` repetitions of `event` for a unit of `size` rows, in the direction `side`.
+    """Return the losses of `times` repetitions of `event` for a unit of `size` rows; `side` is "remove" or "add".
 
-    Every release is accounted for the whole unit.
+    Each release is accounted for the whole unit by itself: for instance, a noise multiplier is divided by `size`, and a
+    pure epsilon is multiplied by it. Releases without such a rule are tabulated by group privacy.
     """
     match event:
         case _ if size == 1 and not isinstance(event, (Composed, Repeated, Disjoint)):
@@ -282,16 +291,17 @@ def _group(event: Event, size: int, times: int, side: str) -> LossSum:
 
 
 def _log_growth(epsilons: Array, size: int) -> Array:
-    """Return the logarithm of 1 + e^epsilon + ... + e^((size - 1) epsilon)."""
+    """Return the logarithm of the sum of exp(i * epsilon) over i = 0, ..., size - 1, at each of `epsilons` >= 0."""
     e = np.maximum(epsilons, 1e-300)
     ratio = np.expm1(-size * e) / np.expm1(-e)
     return np.where(epsilons > 0, (size - 1) * e + np.log(ratio), math.log(size))
 
 
 def _tabulated(event: Event, rate: float, times: int, side: str) -> LossSum:
-    """Return the losses of `times` repetitions of an event without a formula, each on a Poisson sample at `rate`.
+    """Return the losses of `times` repetitions of `event`, which has no formula, each on a Poisson sample at `rate`.
 
-    They are tabulated from an upper bound on the profile of the event; `side` is the direction.
+    The loss of one repetition is a table, computed from an upper bound on the privacy profile of the event. `side` is
+    the direction, "remove" or "add".
     """
     epsilons, deltas, failure = _bound(event)
     mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
@@ -362,9 +372,9 @@ def _top(event: Event, delta: float) -> float:
 
 
 def _runs(event: Event) -> list[tuple[LossSum, LossSum]]:
-    """Return the losses of `event`, one run of a selection, in both directions, for every alternative.
+    """Return a pair of losses (row removed, row added) of `event`, one run of a selection, for each alternative.
 
-    Raise `TooSlow` if an alternative has zCDP or a loss that is too large.
+    Raise `TooSlow` if an alternative has zCDP or a loss above `_REACH`.
     """
     ways = list(zip(*(_readings(event, side) for side in SIDES), strict=True))
     if any(total.rho or not _within_reach(total) for way in ways for total in way):
@@ -381,10 +391,10 @@ def _gathered(total: LossSum) -> LossSum:
 
 
 def _coarser(total: LossSum) -> LossSum:
-    """Round noise multipliers of sampled Gaussians to the nearest of `_SCHEDULE` values with a common ratio.
+    """Return `total` with the noise multipliers of sampled Gaussians rounded to `_SCHEDULE` values with a common ratio.
 
-    The result is close to `total`, but no bound. `total` is returned unchanged if it has at most `_SCHEDULE` different
-    noise multipliers.
+    A noise multiplier is rounded to the nearest value, so the result is close to `total`, but no bound. `total` itself
+    is returned if it has at most `_SCHEDULE` different noise multipliers.
     """
     noises = {loss.noise for loss, _ in total.losses if isinstance(loss, MixtureLoss)}
     if len(noises) <= _SCHEDULE:

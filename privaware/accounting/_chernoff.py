@@ -15,10 +15,11 @@ def bound_on_epsilon(t: float, k: float, delta: float) -> float:
 
 
 def saddle(curve: Callable[[float], float], height: Callable[[float, float], float], guess: float) -> float:
-    """Return the t > 0 that minimises `height(t, curve(t))`, within a few per cent; the search starts at `guess`.
+    """Return the t > 0 that about minimises `height(t, curve(t))`; the search starts at `guess`.
 
     `curve(t)` is the logarithm of the moment generating function of a privacy loss, and `height` a bound that follows
-    from it. Every t gives an accountant a correct result, and one near the minimum a fast one.
+    from it. The search moves ln(t) by steps down to 1/16, so t is within several per cent of the minimum. Every t gives
+    an accountant a correct result; a t near the minimum gives it quickly.
     """
 
     def f(u: float) -> float:

@@ -103,9 +103,11 @@ def largest(pair: DominatingPair) -> float:
 
 
 def moved(losses: Array, probs: Array, width: float, theta: float = 0.0) -> Grid:
-    """Move ascending losses to multiples of `width` by connecting the dots, so that both P and Q keep their mass.
+    """Return a `Grid` of step `width` to which ascending `losses` with probabilities `probs` are moved.
 
-    `probs` may be tilted by `exp(theta * loss)`; the result is tilted in the same way.
+    A loss is split between the two nearest multiples of `width` so that both its mass under P (p) and its mass under Q
+    (p * exp(-loss)) stay the same ("connecting the dots"). If `probs` are tilted by `exp(theta * loss)`, so is the
+    result.
     """
     below = np.floor(losses / width)
     rest = losses - below * width
@@ -228,10 +230,11 @@ def _dots(loss: Any, profile: Profile, width: float) -> Grid:
 
 
 def _balanced(grid: Grid, under_q: float) -> Grid:
-    """Restore the total masses of P and Q, which rounding changes by parts in 1e10; 1e8 steps would amplify the error.
+    """Return `grid` with its total masses under P and Q corrected.
 
-    `under_q` is the correct mass under Q. `grid` is unchanged if a mass is wrong by more than 1e-6; raise `OutOfReach`
-    if the mass of P is wrong by more than 0.01.
+    Rounding changes them by parts in 1e10, which 1e8 repetitions would amplify. `under_q` is the correct mass under Q.
+    `grid` is returned unchanged if a mass is wrong by more than 1e-6; raise `OutOfReach` if the mass of P is wrong by
+    more than 0.01.
     """
     losses, p = grid.losses(), grid.probs
     q = p * np.exp(-losses)

@@ -40,11 +40,14 @@ class DominatingPair:
     symmetric = True
 
     def log_mgf(self, z: Array, direction: str) -> Array:
-        """Return K(z) in the `direction` "remove" or "add", for an array of real or complex z with equal real parts."""
+        """Return K(z) = ln E_P[exp(z l)], where l is the loss, for an array z; the entries of z have equal real parts.
+
+        `direction` is "remove" or "add". z may be real or complex.
+        """
         raise AssertionError(type(self).__name__)
 
     def spread(self) -> float:
-        """Return the standard deviation of the loss (in the larger direction), by differentiating K at 0."""
+        """Return the standard deviation of the loss, the larger of both directions, from `log_mgf` near 0."""
         return _spread(self)
 
     def pure(self) -> float:
@@ -87,7 +90,8 @@ class SampledGaussian(DominatingPair):
     3. By Kahane's inequality the expectation of any convex function of the ratio grows with the covariances. Both
        directions of every hockey-stick divergence are such expectations.
 
-    With `replace` (group 1 only) and q = rate, the pair is (1-q) N(0) + q N(1) and (1-q) N(0) + q N(-1).
+    With `replace` (group 1 only) and q = rate, P is (1-q) N(0, noise^2) + q N(1, noise^2), and Q is
+    (1-q) N(0, noise^2) + q N(-1, noise^2).
     """
 
     noise: float

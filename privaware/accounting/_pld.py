@@ -208,7 +208,11 @@ def _window(curve: Callable[[float], float], theta: float, spread: float) -> tup
 
 
 def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
-    """Return `grid` tilted by `theta` and composed `count` times, and a bound on the tilted mass outside its window."""
+    """Return `grid` tilted by `theta` and composed `count` times, and a bound on the tilted mass that is cut off.
+
+    The result covers a window: the tilted mass below it, and the mass above it, is less than `exp(-_TAIL)`. Raise
+    `OutOfReach` if the window has too many grid points.
+    """
     base = grid.tilted(theta)
     if count == 1:
         return base, 0.0
@@ -242,8 +246,9 @@ def _to_the(values: Array, count: int) -> Array:
 def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: float) -> Grid:
     """Return the convolution of `powers`, grids of different widths that are tilted by `theta`, on a common grid.
 
-    `grids` are the same releases before tilting and repetition, with counts. The result is tilted in the same way and
-    covers the window of the sum. Raise `OutOfReach` if it would be too long.
+    `grids` are the same releases before tilting and repetition, with their numbers of repetitions. The result is tilted
+    in the same way, and covers a window: the tilted mass below it, and the mass above it, is less than `exp(-_TAIL)`.
+    Raise `OutOfReach` if it would have too many points.
     """
     from scipy import fft
 

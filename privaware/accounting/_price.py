@@ -1,6 +1,7 @@
 """Apply every accountant to an event, check that they agree, and decide which epsilon is reported.
 
-A "way" is one alternative in which an event can affect a row, such as one part of a `Disjoint`.
+A "way" or alternative is one way in which an event can affect a row, such as one part of a `Disjoint`. It is a list of
+pairs of a simple event and its number of repetitions.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ LARGE = 100.0
 
 
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
-    """Return every accountant's bound on epsilon at `delta`, for the alternative with the largest epsilon.
+    """Return every accountant's bound on the epsilon of `event` at `delta`.
 
-    The keys are "pld", "cf", "rdp" and "rdp_classic" (None if an accountant gives no bound), the reported "epsilon",
-    and the "method" that gave it. `orders` are the Rényi orders. Raise `Refused` if the accountants disagree.
+    An event such as `Disjoint` can affect a row in several ways; the bounds are those of the way with the largest
+    epsilon. The keys are "pld", "cf", "rdp" and "rdp_classic" (None if an accountant gives no bound), the reported
+    "epsilon", and the "method" that gave it. `orders` are the Rényi orders. Raise `Refused` if the accountants
+    disagree.
     """
     return _dearest(event, delta, tuple(orders), full=True)
 
@@ -78,7 +81,7 @@ def quick(event: Event, delta: float) -> float:
 
 
 def delta(event: Event, epsilon: float) -> float:
-    """Return an upper bound on the delta of `event` at `epsilon`, the largest over all alternatives.
+    """Return an upper bound on the delta of `event` at `epsilon`, the largest over the ways in which it affects a row.
 
     It comes from the privacy loss distribution, or from Rényi divergences if there is no distribution.
     """
@@ -96,12 +99,13 @@ def _delta_of(way: Leaves, epsilon: float) -> float:
 
 
 def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: bool) -> dict[str, Any]:
-    """Return the bounds at `delta` of the alternative with the largest epsilon, as `bounds` does.
+    """Return the bounds of `bounds` for the way with the largest epsilon, after the accountants were compared.
 
-    If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound. If it disagrees with
-    the PLD bound, raise `Refused`. Only for a private selection, if the two nearly agree, a Rényi bound above both
-    counts. `orders` are the Rényi orders. Without `full`, Rényi bounds that are not needed for the reported epsilon are
-    left out.
+    1. If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound.
+    2. If the CF and the PLD accountant disagree, raise `Refused`.
+    3. One exception: if they nearly agree on a private selection, and a Rényi bound is above both, it is reported.
+
+    `orders` are the Rényi orders. Without `full`, Rényi bounds that the reported epsilon does not need are left out.
     """
     expect_priceable(event)
     ways = alternatives(event)
@@ -182,9 +186,9 @@ def _nearly(pld: float, cf: float) -> bool:
 
 
 def _only_curves(way: Leaves) -> bool:
-    """Return whether the alternative `way` contains a private selection without a profile, so that only RDP applies.
+    """Return whether `way` contains a private selection without a privacy profile, so that only RDP applies.
 
-    A selection has no profile if its runs contain zCDP or too large losses.
+    A selection has no profile if its runs contain zCDP, or losses too large for floating point.
     """
     return any(contains(leaf, Selected) and not _has_profile(leaf) for leaf, _ in way)
 
@@ -205,7 +209,10 @@ def _terms_or_none(way: Leaves) -> Terms | None:
 
 
 def _rdp_curve(way: Leaves, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi divergences of the alternative `way` at `orders`, and its probability of outright failure."""
+    """Return the Rényi divergences of `way` at `orders` if no release fails, and the probability of outright failure.
+
+    `way` is a list of pairs of a simple event and its number of repetitions.
+    """
     plain = [(leaf, n) for leaf, n in way if _has_pair(leaf)]
     terms = flatten(plain, dominating_pair)
     total, survive = _rdp.curve(terms, orders), terms.survive
@@ -222,10 +229,10 @@ def _has_pair(leaf: Event) -> bool:
 
 
 def _curve_without_pair(leaf: Event, orders: tuple[float, ...]) -> tuple[Array, float]:
-    """Return the Rényi divergences at `orders` of `leaf`, an event without a pair, and its failure probability.
+    """Return the Rényi divergences at `orders` of `leaf`, an event without a dominating pair, and its failure chance.
 
-    For a choice among parts the largest divergence at each order counts. Sampling is not credited. The divergences are
-    infinite for an event that is no private selection, choice, disjoint release or sample.
+    For a choice among several events the largest divergence at each order counts, and sampling is not credited. The
+    divergences are infinite for an event that is no private selection, choice, disjoint release or sample.
     """
     if isinstance(leaf, Selected):
         return _selected_curve(leaf, orders)

@@ -50,10 +50,11 @@ def composable(terms: Terms) -> bool:
 
 
 def negligible(terms: Terms, delta: float) -> Terms:
-    """Replace Gaussian releases that cost almost nothing without sampling by one Gaussian without sampling.
+    """Return `terms` with Gaussian releases of negligible cost replaced by one Gaussian without sampling.
 
-    No grid resolves the losses of such small releases. `terms` is returned unchanged if there are other releases, if a
-    release may fail, or if the Gaussian without sampling has an epsilon above `FLOOR` at `delta`.
+    No grid resolves the losses of such small releases. The cost is negligible if that Gaussian, as costly as all
+    releases without sampling, has an epsilon of at most `FLOOR` at `delta`. Otherwise `terms` is returned unchanged, as
+    it is with other releases, or if a release may fail.
     """
     mu = terms.without_sampling()
     if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:
@@ -62,10 +63,11 @@ def negligible(terms: Terms, delta: float) -> Terms:
 
 
 def profile(event: Event, aims: tuple[float, ...] = _pld.AIMS) -> Profile:
-    """Return delta as a function of an array of epsilons, the largest over all alternatives and both directions.
+    """Return a function from an array of epsilons to the deltas of `event`.
 
-    It is precise near the deltas `aims`. Raise `OutOfReach` if there is no privacy loss distribution, and `Refused` for
-    an unproven event or too many alternatives.
+    Each delta is the largest over both directions and over all ways in which the event can affect a row, such as one
+    part of a `Disjoint`. It is precise near the deltas `aims`. Raise `OutOfReach` if there is no privacy loss
+    distribution, and `Refused` for an unproven event or more than 1000 ways.
     """
     return largest([flatten(way, dominating_pair) for way in alternatives(event)], aims)
 
@@ -96,7 +98,7 @@ def directed(terms: Terms, aims: tuple[float, ...] = _pld.AIMS) -> list[Profile]
 
 
 def _top(event: Event, delta: float) -> float:
-    """Return an epsilon at which the profile of `event` is at most `delta` plus about the probability of failure."""
+    """Return an epsilon at which the profile of `event` is at most `delta` plus about its failure probability."""
     ways = [flatten(way, dominating_pair) for way in alternatives(event)]
     failure = max(terms.failure for terms in ways)
     return max(_top_of(terms, min(delta + 1.01 * failure, 0.999)) for terms in ways)
@@ -143,7 +145,7 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
 
 
 def runs(selected: Selected) -> tuple[list[Terms], float]:
-    """Return the terms of one run of `selected` that does not fail, for every alternative.
+    """Return the `Terms` of one run of `selected` that does not fail, for every way in which it can affect a row.
 
     Return also an upper bound on the probability that any run fails.
     """
@@ -201,10 +203,11 @@ def _selected_pair(selected: Selected) -> tuple[Array, Array, float]:
 
 
 def _on_lattice(bound: SelectionTradeOff, epsilons: Array) -> Array:
-    """Return the bound on delta at `epsilons`, by a convolution on a lattice.
+    """Return an upper bound on delta at each of `epsilons`, all at once: `bound.delta` takes them one by one.
 
-    The losses are multiples of one width, so at multiples of it the sums are a convolution. Between lattice points
-    delta is interpolated by straight lines in e^epsilon. It is convex there, so the lines are upper bounds.
+    The losses of `bound` are multiples of one width, so at multiples of this width the sums are one convolution.
+    Between two multiples delta is interpolated by a straight line in e^epsilon; delta is convex there, so the line is
+    an upper bound. If there are more than `_MAX_POINTS` multiples, `bound.delta` is called for each epsilon instead.
     """
     width = float(bound.losses[-1]) / (_DOTS - 1)
     index = np.rint(bound.losses / width).astype(np.int64)

@@ -66,8 +66,9 @@ def epsilon(terms: Terms, delta: float, orders: Sequence[float] = ORDERS, *, cla
 def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: bool = False) -> float:
     """Return the smallest epsilon at `delta` over `orders`, where `curve` has the Rényi divergence at each order.
 
-    `classic` uses the conversion of Mironov, else the improved one; both are at the top of the file. A curve of zeros
-    gives 0. With the improved conversion, so does a divergence that implies a total variation below `delta`.
+    At order a with divergence r the epsilon is r + ln((a-1)/a) - (ln delta + ln a)/(a-1), or with `classic` (Mironov
+    2017) r + ln(1/delta)/(a-1). A curve of zeros gives 0. Without `classic` the result is at least 0, and it is 0 if a
+    divergence implies a total variation below `delta`.
     """
     a = np.asarray(orders, dtype=float)
     if not np.any(curve):
@@ -128,16 +129,19 @@ def _series(rate: float, noise: float, order: float) -> float:
 
 
 def _without_sampling(pair: DominatingPair, order: float) -> float:
-    """Return an upper bound on the divergence of `pair`; `order` may be arbitrarily large.
+    """Return an upper bound on the Rényi divergence of `pair` at `order`, which may be arbitrarily large.
 
-    A mixture of Gaussians is no further apart than its parts. Any other loss is at most the largest loss.
+    A mixture of Gaussians is no further apart than its two most distant parts. Any other pair has a largest loss
+    (possibly infinite), which bounds the divergence at every order.
     """
     shift = pair.largest_shift()
     return pair.pure() if shift is None else order * shift**2 / 2
 
 
 def sampled_gaussian(rate: float, noise: float, order: float) -> float:
-    """Return the Rényi divergence at `order` of one Gaussian release with multiplier `noise` on a sample at `rate`.
+    """Return the Rényi divergence at `order` of one Gaussian release on a Poisson sample, for a removed row.
+
+    `rate` is the sampling rate, and `noise` the noise multiplier. An added row has no larger divergence.
 
     >>> round(sampled_gaussian(1.0, 2.0, 8.0), 6)
     1.0

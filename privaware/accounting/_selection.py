@@ -100,7 +100,10 @@ def failure(selected: Selected, one: float) -> float:
 
 
 def log_mean(eta: float, log_gamma: float) -> float:
-    """Return ln E[K] = ln(eta (1-g) / (g (1 - g^eta))) for g = exp(log_gamma), and its limit at eta = 0."""
+    """Return ln E[K] for the truncated negative binomial distribution with parameters `eta` and g = exp(log_gamma).
+
+    It is ln(eta (1-g) / (g (1 - g^eta))), and the limit of this formula at eta = 0 (the logarithmic distribution).
+    """
     top = math.log(-math.expm1(log_gamma)) - log_gamma
     if eta == 0:
         return top - math.log(-log_gamma)
@@ -125,9 +128,10 @@ def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | Non
 
 
 def pure(selected: Selected, one: float) -> float:
-    """Return the pure epsilon of `selected` if one run has pure epsilon `one`; infinite for a Poisson distribution.
+    """Return the pure epsilon of `selected` if one run has pure epsilon `one`: (2 + eta) * one.
 
-    It follows from the trade-off bound with U(u) <= exp(one) u.
+    eta is the parameter of the negative binomial distribution, 0 for the logarithmic one. For a Poisson distribution
+    the result is infinite.
     """
     if selected.distribution == "poisson":
         return math.inf
@@ -138,10 +142,13 @@ def pure(selected: Selected, one: float) -> float:
 class SelectionTradeOff:
     """The trade-off bound on delta for the private selection `selected`.
 
-    `losses` are the ascending losses of one run, and `probs` their probabilities under P. The mass that `probs` lacks
-    is the probability of an infinite loss. On an interval of u, w is below its chord, and the convex function w(U(u))
-    is above its tangent at the middle. So on the interval the supremum is at most the larger of two straight lines in
-    s = exp(e - l), one for each end of the interval. The upper envelope of all these lines is computed once.
+    `losses` are the ascending losses of one run, and `probs` their probabilities under P; the mass that `probs` lacks
+    is the probability of an infinite loss. With the generating function f of the number of runs, let w(u) = f'(1 - u).
+    U is one minus the trade-off function of one run: the largest probability on neighbouring rows of an event of
+    probability u. Then delta(e) <= E_P[sup over u of max(0, w(u) - s w(U(u)))] with s = exp(e - loss). On a short
+    interval of u, w is below its chord, and the convex function w(U(u)) is above its tangent at the middle. So the
+    supremum on the interval is at most the larger of two straight lines in s, one for each end of the interval. The
+    upper envelope of all these lines is computed once.
     """
 
     selected: Selected
@@ -155,8 +162,9 @@ class SelectionTradeOff:
     def excess(self, logs: Array) -> Array:
         """Return an upper bound on sup over u of max(0, w(u) - s w(U(u))) at s = exp(x), for each x of `logs`.
 
-        u is in [0, 1]. With the generating function f of the number of runs, w(u) = f'(1 - u). U is one minus the
-        trade-off function of one run (see the top of the file).
+        u is in [0, 1]. With the generating function f of the number of runs, w(u) = f'(1 - u). U(u) is one minus the
+        trade-off function of one run: the largest probability on neighbouring rows of an event of probability u. x is
+        clipped to [-500, 500].
         """
         tops, slopes, breaks = self._lines
         logs = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
@@ -187,7 +195,11 @@ class SelectionTradeOff:
 
     @cached_property
     def _lines(self) -> tuple[Array, Array, Array]:
-        """The upper envelope of the lines: their values at s = 0, negated slopes, and logarithms of break points."""
+        """The upper envelope of the lines of all intervals, as three arrays; line i is `tops[i] - slopes[i] * s`.
+
+        The arrays are `tops`, `slopes` in descending order, and the logarithms of the s at which the next line takes
+        over.
+        """
         u = self._abscissae()
         middle = (u[1:] + u[:-1]) / 2
         reach, slope = self._reach(middle)
@@ -208,9 +220,10 @@ class SelectionTradeOff:
 
     @cached_property
     def _curve(self) -> tuple[Array, Array]:
-        """The knots (u, U(u)) of U, by the Neyman-Pearson lemma.
+        """The knots (u, U(u)) of U as two arrays, by the Neyman-Pearson lemma.
 
-        Outcomes are in ascending order of their losses; outcomes that P never has come first.
+        U(u) is the largest probability under Q of an event of probability u under P. Outcomes are taken in ascending
+        order of their losses; outcomes that P never has come first.
         """
         with np.errstate(divide="ignore"):
             under_q = np.exp(np.minimum(np.log(self.probs) - self.losses, 0.0))
@@ -219,7 +232,10 @@ class SelectionTradeOff:
         return below, np.minimum(reach + max(0.0, 1 - float(reach[-1])), 1.0)
 
     def _reach(self, u: Array) -> tuple[Array, Array]:
-        """Return U(u) and a slope of U at u."""
+        """Return U(u) and a slope of U at each of `u`.
+
+        U(u) is the largest probability under Q of an event of probability u under P.
+        """
         below, reach = self._curve
         at = np.clip(np.searchsorted(below, u, side="right"), 1, len(below) - 1)
         width = below[at] - below[at - 1]
@@ -227,7 +243,7 @@ class SelectionTradeOff:
         return np.minimum(np.interp(u, below, reach), 1.0), slope
 
     def _log_weight(self, u: Array) -> Array:
-        """Return ln(w(u))."""
+        """Return ln(w(u)) with w(u) = f'(1 - u), where f is the generating function of the number of runs."""
         mean = math.log(self.selected.mean)
         if self.selected.distribution == "poisson":
             return mean - self.selected.mean * u
@@ -235,23 +251,27 @@ class SelectionTradeOff:
         return mean + (1 + eta) * (log_gamma - self._log_mix(u))
 
     def _steepness(self, u: Array) -> Array:
-        """Return -w'(u) / w(u)."""
+        """Return -w'(u) / w(u) with w(u) = f'(1 - u), where f is the generating function of the number of runs."""
         if self.selected.distribution == "poisson":
             return np.full(len(u), self.selected.mean)
         eta, log_gamma = _solved(self.selected)
         return np.exp(math.log(1 + eta) + math.log(-math.expm1(log_gamma)) - self._log_mix(u))
 
     def _log_mix(self, u: Array) -> Array:
-        """Return ln(gamma + (1 - gamma) u)."""
+        """Return ln(gamma + (1 - gamma) u) at each of `u`.
+
+        The number of runs of `selected` is negative binomial or logarithmic with the parameter gamma.
+        """
         log_gamma = _solved(self.selected)[1]
         with np.errstate(divide="ignore"):
             return np.logaddexp(log_gamma, math.log(-math.expm1(log_gamma)) + np.log(u))  # type: ignore[no-any-return]
 
 
 def _largest_of_lines(tops: Array, slopes: Array) -> tuple[Array, Array, Array]:
-    """Return the upper envelope of the lines `top - slope * s` over s > 0: tops, slopes and ln(s) of break points.
+    """Return the upper envelope of the lines `top - slope * s` over s > 0: tops, slopes, and ln(s) of break points.
 
-    The lines of the envelope are in descending order of `slope`; `tops` and `slopes` may be in any order.
+    `tops` and `slopes` are in any order. The lines of the envelope are in descending order of slope, which is also the
+    order in which they are the largest as s grows.
     """
     order = np.lexsort((-tops, -slopes))
     keep: list[tuple[float, float]] = []

@@ -114,6 +114,9 @@ class Terms:
 def expect_priceable(event: Event, count: int = 1) -> None:
     """Raise `WrongInput` if a number of the event, repeated `count` times, is too extreme for floating point.
 
+    A release may have at most 10^18 repetitions. An epsilon, rho, mean or size may be at most 1e50, and a noise
+    multiplier must be at least 1e-50. Events inside the event are checked too.
+
     >>> expect_priceable(10**30 * Gaussian(noise=1.0))
     Traceback (most recent call last):
     privaware.errors.WrongInput: expected at most 1e+18 repetitions of a release, got 1e+30
@@ -141,10 +144,11 @@ class CappedStep(Event):
 
 
 def alternatives(event: Event) -> list[list[tuple[Event, int]]]:
-    """Return the alternatives in which an event can affect a row, as lists of (simple event, repetitions).
+    """Return the ways in which an event can affect a row, each as a list of (simple event, repetitions).
 
-    Raise `Refused` for more than 1000 alternatives. There is one alternative for each choice of a part of every
-    `Disjoint`, and for each pair that `_capped.candidates` returns for a capped batch.
+    There is one way for each choice of a part of every `Disjoint`, combined with each pair that `_capped.candidates`
+    returns for a capped batch; a capped batch becomes `CappedStep` events. Raise `Refused` if `Disjoint` parts give
+    more than 1000 ways.
     """
     ways: list[list[tuple[Event, int]]] = [[]]
     for leaf, count in leaves(event):
@@ -175,10 +179,10 @@ def _capped_steps(leaf: Sampled, ways: int) -> list[Event]:
 
 
 def flatten(parts: Leaves, profile: Profile) -> Terms:
-    """Return the terms of `parts`: simple events without `Disjoint`, with repetitions, such as one of `alternatives`.
+    """Return the `Terms` of the composition of `parts`, pairs of a simple event and its number of repetitions.
 
-    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula. Raise `Refused`
-    for an unproven event.
+    `parts` is one of `alternatives`, so it has no `Disjoint`. `profile(event)` returns the pair (losses, probabilities,
+    failure) of an event without a formula. Raise `Refused` for an unproven event.
     """
     total = _Total(profile)
     for leaf, count in parts:
@@ -187,7 +191,10 @@ def flatten(parts: Leaves, profile: Profile) -> Terms:
 
 
 class _Total:
-    """The terms of a composition while events are added to it."""
+    """The terms of a composition while events are added to it; `terms` then returns them as `Terms`.
+
+    `profile(event)` returns the pair (losses, probabilities, failure) of an event without a formula.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -234,10 +241,10 @@ class _Total:
         self.compose(TabulatedPair(event=leaf, rate=rate, remove=remove, add=add), count)
 
     def sampled(self, leaf: Sampled, count: int) -> None:
-        """Add `count` times the pair ((1-rate) Q + rate P, Q) of `leaf`, a sample of the inner pair (P, Q).
+        """Add `count` times the pair ((1-rate) Q + rate P, Q) of `leaf`, where (P, Q) is the pair of its releases.
 
-        A formula is used if there is one. Replaced rows and capped batches have other pairs; with releases that are not
-        Gaussian they raise `WrongInput`.
+        A formula is used if there is one, else a tabulated pair. If a row is replaced, or the batch is capped, the pair
+        is another one, which is known for Gaussian releases only; any other release then raises `WrongInput`.
         """
         inner = list(leaves(leaf.event))
         if not inner:
@@ -290,12 +297,11 @@ class _Total:
                 self.by_profile(inner, count, rate)
 
     def group(self, event: Event, size: int, count: int) -> None:
-        """Add `count` times the terms of `event` for a unit of `size` rows.
+        """Add `count` times the terms of `event` for a unit of `size` rows, each release for the whole unit.
 
-        Each release is accounted for the whole unit.
-        An exception is a failure probability that is proven for fewer rows: for the unit, the release that it belongs
-        to may fail more often than for its rows one by one. Then the whole composition counts as one release, to which
-        group privacy is applied.
+        There is one exception. A failure probability (`Approximate` with epsilon 0) belongs to another release of the
+        same composition. If it is proven for fewer than `size` rows, that release may fail more often for the whole
+        unit. Then the whole composition counts as one release, to which group privacy is applied.
         """
         parts = list(leaves(event))
         if len(parts) > 1 and any(_fails_alone(leaf) and _covered(leaf) < size for leaf, _ in parts):
@@ -345,7 +351,7 @@ class _Total:
 
 
 def _fails_alone(leaf: Event) -> bool:
-    """Return whether `leaf` is only a failure probability (`Approximate` with epsilon 0), of some other release."""
+    """Return whether `leaf` is an `Approximate` with epsilon 0: only the failure probability of another release."""
     return isinstance(leaf, Approximate) and leaf.epsilon == 0
 
 
@@ -364,7 +370,7 @@ def _combined(gaussians: Leaves) -> float:
 
 
 def log_growth(size: int, epsilon: float) -> float:
-    """Return the logarithm of 1 + e^epsilon + ... + e^((size - 1) epsilon), the factor of delta for a group."""
+    """Return ln of the sum of exp(i * epsilon) over i = 0, ..., size - 1, the factor of delta for a group."""
     if epsilon == 0:
         return math.log(size)
     return (size - 1) * epsilon + math.log(math.expm1(-size * epsilon) / math.expm1(-epsilon))

@@ -102,9 +102,9 @@ def trade_off(event: Event) -> TradeOff:
 
 
 def _top(delta: Callable[[float], float]) -> float:
-    """Return the first of some growing epsilons at which delta is at most `SMALLEST_DELTA` or no longer falls.
+    """Return the first of the epsilons 1, 1.5, 1.5^2, ... at which `delta(epsilon)` is small enough or no longer falls.
 
-    The search stops at about `LARGEST_EPSILON`.
+    Small enough is at most `SMALLEST_DELTA`. The search stops at the first epsilon of at least `LARGEST_EPSILON`.
     """
     top, before = 1.0, 2.0
     while top < LARGEST_EPSILON and (now := delta(top)) > SMALLEST_DELTA and now < before:

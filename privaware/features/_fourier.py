@@ -63,9 +63,9 @@ def random_fourier_features(angles: np.ndarray, norm: float = 1.0) -> np.ndarray
 def smooth_cosines(levels: int, missing: bool) -> np.ndarray:
     """Return a basis of cosines over `levels` ordered levels, as an array (levels, cosines).
 
-    A cosine of frequency f is weighted by 1 / sqrt(1 + (f * SMOOTH_LENGTH)^2); no row has an L2 norm above 1. If
-    `missing`, the last level is for missing values and has zeros. Fewer than three levels of known values have no
-    cosines.
+    A cosine of frequency f is divided by sqrt(1 + (f * SMOOTH_LENGTH)^2). All cosines are then scaled so that no row
+    has an L2 norm above 1, and rounded towards zero to multiples of 2^-SMOOTH_BITS. If `missing`, the last level is for
+    missing values and has zeros. Fewer than three levels of known values have no cosines.
 
     >>> smooth_cosines(3, missing=False).round(2).tolist()
     [[0.93, 0.35], [0.0, -0.7], [-0.93, 0.35]]
@@ -82,8 +82,9 @@ def smooth_cosines(levels: int, missing: bool) -> np.ndarray:
 
 
 def harmonics(angles: Any, cos: Callable[[Any], Any], sin: Callable[[Any], Any]) -> list[Any]:
-    """Return cosine and sine of the angles, then of twice the angles, by the `cos` and `sin` of NumPy or torch.
+    """Return a list of four arrays: cos(angles), sin(angles), cos(2 * angles) and sin(2 * angles).
 
-    Angles run from 0 to pi over the levels of a number: half a period, then a whole period.
+    `cos` and `sin` are the functions of NumPy or torch. Angles run from 0 to pi over the levels of a number: half a
+    period, then a whole period.
     """
     return [cos(angles), sin(angles), cos(2 * angles), sin(2 * angles)]

@@ -56,7 +56,7 @@ class Layer:
 
 
 class MiniLM:
-    """The network, built from the named tensors of the published weights."""
+    """The network all-MiniLM-L6-v2 (six layers), built from the tensors of its published weights, by name."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self._words = tensors["embeddings.word_embeddings.weight"]
@@ -75,8 +75,9 @@ class MiniLM:
         texts : sequence of sequences of int
             The codes of the tokens of each text.
         tokens : int
-            Number of rows of the matrix, if it is above the number of tokens of all texts, which is the default. Rows
-            without a token are padding. With one number for all calls, all products have one shape and round alike.
+            Number of rows of the matrix of tokens, which is filled up with rows of padding. A number below that of the
+            tokens of all texts, such as the default 0, means no padding. With one number for all calls, all products
+            have one shape and round alike.
 
         Returns
         -------

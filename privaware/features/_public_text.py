@@ -69,13 +69,17 @@ class WordPieces:
         self._known: dict[str, list[int]] = {}
 
     def codes(self, text: str, length: int) -> list[int]:
-        """Return at most `length` codes of `text`; the first and the last code mark its ends."""
+        """Return at most `length` codes of `text`, with [CLS] first and [SEP] last; further codes are dropped.
+
+        `length` is at least 3.
+        """
         return self.windows(text, length, 1)[0]
 
     def windows(self, text: str, length: int, most: int) -> list[list[int]]:
-        """Return at most `most` consecutive windows of at most `length` codes; each window has its own end marks.
+        """Return the codes of `text` in at most `most` consecutive windows of at most `length` codes each.
 
-        `length` is at least 3. Further codes are dropped. A text without words has one window, of end marks only.
+        Further codes are dropped. Each window begins with [CLS] and ends with [SEP]. `length` is at least 3. A text
+        without words has one window, of [CLS] and [SEP] only.
         """
         codes: list[int] = []
         inner = length - 2
@@ -107,9 +111,11 @@ class WordPieces:
 
 
 class Letters(dict[int, str]):
-    """A table from code points to replacements of their characters, filled at the first use of each.
+    """A table for `str.translate` from code points to replacements of their characters, filled as they are used.
 
-    The replacement is nothing, a blank, the lower-case letter, or the character between two blanks.
+    A blank or line break becomes a blank. Accents, and control, format and private characters, become nothing. A
+    punctuation mark, an ASCII symbol or a Chinese character stands between two blanks. Any other character becomes
+    lower case.
     """
 
     def __missing__(self, code: int) -> str:

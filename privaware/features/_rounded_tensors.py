@@ -42,7 +42,10 @@ def rounded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restored(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors by name from `stored`, a result of `rounded`: rounded ones in float32, others as they are."""
+    """Return the tensors by name from `stored`, a result of `rounded`.
+
+    Tensors that were rounded to eight bits are float32 again; all others stay as they are, in half precision.
+    """
     whole = {name for name, value in stored.items() if value.dtype == torch.int8 and value.ndim > 1}
     scales = {name + SCALE for name in whole}
     return {
@@ -74,17 +77,21 @@ def read_rounded(file: str | Path, feature: str, item: str) -> Iterator[tuple[di
 
 
 def symmetric(upper: Tensor, size: int) -> Tensor:
-    """Return the symmetric matrix (size, size) in single precision, from its upper triangle row by row."""
+    """Return the symmetric float32 matrix (size, size) whose upper triangle, row by row, is the vector `upper`.
+
+    The diagonal is part of `upper`, which has size * (size + 1) / 2 entries.
+    """
     matrix, at = torch.zeros(size, size), torch.triu_indices(size, size)
     matrix[at[0], at[1]] = upper.float()
     return matrix + matrix.triu(1).T
 
 
 def rounded_symmetric(name: str, matrix: Tensor) -> dict[str, Tensor]:
-    """Return the tensors to store in place of the symmetric `matrix` called `name`.
+    """Return the tensors, by name, to store in place of the symmetric `matrix` called `name`.
 
-    Entries above the diagonal become integers. Row i has the scale s[i] = (largest absolute entry of the row outside
-    the diagonal) / LEVELS, and entry (i, j) is a multiple of min(s[i], s[j]). The diagonal is stored in half precision.
+    Entries above the diagonal, row by row, become eight-bit integers. Row i has the scale s[i] = (largest absolute
+    entry of the row outside the diagonal) / LEVELS, and the integer of entry (i, j) counts multiples of min(s[i],
+    s[j]). The scales and, in half precision, the diagonal are stored beside the integers.
     """
     diagonal = matrix.diagonal()
     scale = _scale((matrix - torch.diag(diagonal)).abs().amax(1))
@@ -103,12 +110,12 @@ def restored_symmetric(name: str, stored: Mapping[str, Tensor]) -> Tensor:
 
 
 def _common_scales(scale: Tensor, at: Tensor) -> Tensor:
-    """Return the scales of the entries at rows `at[0]` and columns `at[1]` of a symmetric matrix."""
+    """Return min(scale[i], scale[j]) for each entry (i, j) of a symmetric matrix; `at` is (rows i, columns j)."""
     return torch.minimum(scale[at[0]], scale[at[1]])
 
 
 def _scale(largest: Tensor) -> Tensor:
-    """Return `largest / LEVELS`, or 1 where all entries are zero."""
+    """Return `largest / LEVELS` for each largest absolute value in `largest`, and 1 where it is 0."""
     scale = largest / LEVELS
     return torch.where(scale > 0, scale, 1.0)
 

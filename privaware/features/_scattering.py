@@ -79,7 +79,11 @@ def low_pass(size: int, J: int, log_stride: int) -> np.ndarray:
 
 
 def subsampled(spectrum: np.ndarray, log_stride: int) -> np.ndarray:
-    """Return the spectrum of a filter at a resolution lower by a factor of 2^log_stride, along every axis."""
+    """Return the spectrum of a filter at a resolution lower by a factor of 2^log_stride, along every axis.
+
+    Frequencies that the lower resolution cannot hold are first set to 0. With `log_stride` 0 the spectrum stays the
+    same.
+    """
     for axis, size in enumerate(spectrum.shape):
         band = np.ones(size)
         band[size >> (log_stride + 1) : size - (size >> (log_stride + 1))] = 0.0 if log_stride else 1.0
@@ -130,7 +134,10 @@ class FilterBank:
         return 2 * self.L * height * height * width <= MAX_MATRIX_ENTRIES
 
     def wavelets(self, j: int, resolution: int) -> np.ndarray:
-        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain, for maps at `resolution`."""
+        """Return the wavelets of scale 2^j (L, height, width) in the Fourier domain, for maps of stride 2^resolution.
+
+        For `resolution` -1, the image before padding, they are those of resolution 0.
+        """
         angles = range(self.L)
         return np.stack([subsampled(wavelet(self.shape, j, angle, self.L), max(resolution, 0)) for angle in angles])
 
@@ -142,9 +149,9 @@ class FilterBank:
         return [(at, to) for to in range(self.J) for at in range(-1, to)]
 
     def averages(self, resolution: int) -> list[np.ndarray]:
-        """Return the low-pass matrices along the height and the width, for maps at `resolution`.
+        """Return the low-pass matrices (outputs, inputs) along height and width, for maps of stride 2^resolution.
 
-        For resolution -1, the image before padding, they include the padding.
+        For `resolution` -1, the image before padding, they include the padding.
         """
         matrices = [low_pass(size, self.J, max(resolution, 0)) for size in self.shape]
         return [m @ pad for m, pad in zip(matrices, self.paddings())] if resolution < 0 else matrices
@@ -191,8 +198,8 @@ class FourierLayers:
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
         """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
 
-        Maps are (angles, rows, height, width); the result is (wavelet angles, angles * rows of `x`, height', width').
-        `workspace` is not used.
+        Maps at resolution r have stride 2^r, and the wavelets have scale 2^to. Maps are (angles, rows, height, width);
+        the result is (wavelet angles, angles * rows of `x`, height', width'). `workspace` is not used.
         """
         import torch
 
@@ -233,9 +240,10 @@ class MatrixLayers:
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
         """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
 
-        Maps are (width, angles, height, rows); the result is (width', wavelet angles, height', angles * rows of `x`).
-        Wavelet angles are in the order `order[at, to]`. The result is a buffer, which the next call with the same
-        `workspace`, `at` and `to` overwrites.
+        Maps at resolution r have stride 2^r, and the wavelets have scale 2^to. Maps are (width, angles, height, rows);
+        the result is (width', wavelet angles, height', angles * rows of `x`). Wavelet angles are in the order
+        `order[at, to]`. The result is a buffer, which the next call with the same `workspace`, `at` and `to`
+        overwrites.
         """
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
@@ -253,7 +261,13 @@ class MatrixLayers:
 
 
 class _MatrixLayer:
-    """The wavelets of one scale at all angles, from one resolution to another."""
+    """The moduli of maps with the wavelets of one scale at all angles, computed by matrix products.
+
+    It maps (width, angles, height, rows) to (width', wavelet angles, height', angles * rows), with wavelet angles in
+    the order `order`. The call takes the maps, a `Workspace` and the name of the buffer in it for the result. `filters`
+    are the wavelets (angles, height, width) in the Fourier domain, and `paddings` matrices that pad the maps first, or
+    None.
+    """
 
     def __init__(
         self, filters: np.ndarray, stride: int, paddings: list[np.ndarray] | None, to_tensor: ToTensor
@@ -280,10 +294,11 @@ class _MatrixLayer:
         self.imaginary = to_tensor(_convolution(imaginary, stride, frequencies, pad_height).repeat(2, axis=0))
 
     def _kernels(self, even: np.ndarray, odd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the real and the imaginary kernels along the height, for each frequency along the width.
+        """Return the real and the imaginary kernels along the height, each (kernels, height, frequencies).
 
-        `even` and `odd` (angles, height, frequencies) are the parts of the wavelets. Angles in `first` have both parts
-        in both kernels. Angles in `symmetric` follow: their even parts are real. The odd part of the first of them,
+        Frequencies are along the width. `even` and `odd` (angles, height, frequencies) are the parts of the wavelets
+        that are even and odd in height. The angles `self.first` have both parts in both kernels. The angles
+        `self.symmetric` follow: their even parts are real. The odd part of the first of them,
         which points along the height, is real; the odd parts of the others are imaginary.
         """
         first, symmetric = self.first, self.symmetric
@@ -318,8 +333,9 @@ class _MatrixLayer:
     ) -> torch.Tensor:
         """Fill `out` with the moduli of all angles, in the order `self.order`, and return it.
 
-        `real` and `imaginary` are the maps after the kernels of `_kernels`, and `sums` is a buffer. A wavelet is the
-        sum of its real and imaginary convolutions, and its mirror image is their difference.
+        `real` and `imaginary` are the maps convolved with the two results of `_kernels`. Where a wavelet has a mirror
+        image among the angles, its convolution is their sum, and the convolution of the mirror image is their
+        difference. `sums` is a buffer, which is overwritten.
         """
         import torch
 

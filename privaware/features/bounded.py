@@ -29,9 +29,9 @@ ROUNDING_MARGIN = 1 - 2.0**-22
 
 @dataclass(frozen=True, kw_only=True)
 class Bounded:
-    """Rows, flattened, scaled or clipped to a norm.
+    """Flatten rows and scale them to the L2 norm `norm` (`exact`), or scale only longer rows down to it.
 
-    A row of zeros stays zero, and entries that are not finite become 0.
+    A row of zeros stays zero, and entries that are not finite become 0. The result is float32.
 
     Parameters
     ----------

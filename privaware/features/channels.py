@@ -25,7 +25,7 @@ __all__ = ["Channels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Channels:
-    """All axes between the rows and the last two, merged into one; it has no settings."""
+    """Merge all axes between the first (rows) and the last two (height, width) into one axis; there are no settings."""
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
         """Merge all axes between the first and the last two; raise `WrongInput` if `x` has fewer than four axes."""

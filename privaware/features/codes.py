@@ -33,16 +33,16 @@ __all__ = ["Codes", "public_edges"]
 
 @dataclass(frozen=True, kw_only=True)
 class Codes:
-    """Ordinal codes of the columns of a table, in the order of `schema.used`.
+    """Ordinal codes of the columns of a table: each value becomes the number, from 0, of its bin, cell or category.
 
-    Rows of another number of columns raise `WrongInput`.
+    The columns are in the order of `schema.used`. Rows of another number of columns raise `WrongInput`.
 
     Parameters
     ----------
     cells : int
         Approximate number of cells of a numeric column without declared bins.
     numbers : bool
-        Whether the scaled numbers follow the codes.
+        Whether the numbers themselves, scaled to [-1, 1], follow the codes.
     """
 
     cells: int = 32
@@ -67,11 +67,11 @@ class Codes:
         return len(schema.used) + len(self._numbers(schema))
 
     def levels(self, schema: Schema) -> tuple[int, ...]:
-        """Return the number of levels of each of `schema.used`, the level for missing or unseen values included."""
+        """Return the number of codes of each of `schema.used`, the code for missing or unseen values included."""
         return tuple(self._levels(column) for column in schema.used)
 
     def labels(self, column: Column) -> tuple[str, ...]:
-        """Return a description of each level of `column`, in words.
+        """Return what each code of `column` stands for, in words, in the order of the codes.
 
         >>> Codes().labels(Column(name="age", low=0, high=90, bins=(30, 60), missing="category"))
         ('up to 30', '30 to 60', '60 and more', 'missing')
@@ -85,7 +85,10 @@ class Codes:
         return (*between, *["missing"] * (column.missing == "category"))
 
     def middles(self, column: Column) -> np.ndarray:
-        """Return the midpoint of each level of a numeric column, scaled to [-1, 1]; 0 for missing values."""
+        """Return the midpoint of each bin or cell of a numeric column, scaled so that its bounds become -1 and 1.
+
+        If the schema has missing values as a category, a last entry, 0, stands for them.
+        """
         low, high = column.low or 0.0, column.high or 0.0
         edges = np.clip(np.concatenate([[low], self.edges(column), [high]]), low, high)
         middles = _scaled((edges[1:] + edges[:-1]) / 2, column)
@@ -100,9 +103,10 @@ class Codes:
         return len(self.edges(column)) + 1 + (column.missing == "category")
 
     def edges(self, column: Column) -> np.ndarray:
-        """Return the inner edges of the levels of a numeric column: its declared bins, or else `public_edges`.
+        """Return the edges between the bins or cells of a numeric column, in increasing order, without its lower bound.
 
-        Raise `WrongInput` if the column has neither bins nor bounds.
+        They are its declared bins, or else `public_edges`. Raise `WrongInput` if the column has neither bins nor
+        bounds.
         """
         if column.bins:
             return np.asarray(column.bins, dtype=float)
@@ -114,10 +118,11 @@ class Codes:
         return public_edges(column.low, column.high, self.cells)
 
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """Return the level of each of `values` of one column.
+        """Return the code of each of `values` of one column: the number, from 0, of its bin, cell or category.
 
-        A missing value has the last level if the schema has missing values as a category, else the level of the number
-        0 or of the first category. A code beyond the levels of a category has the last level.
+        A missing value (not finite) has the last code if the schema has missing values as a category, else the code of
+        the number 0 or of the first category. A number outside the bounds has the first or the last bin. A category
+        beyond the declared ones has the last code.
         """
         missing, last = ~np.isfinite(values), self._levels(column) - 1
         known = np.where(missing, 0.0, values)
@@ -137,8 +142,8 @@ def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
 def public_edges(low: float, high: float, cells: int) -> np.ndarray:
     """Return the inner edges of cells between two bounds, with narrower cells near zero.
 
-    Half of the cells have equal width. The other cells become narrower towards the anchor, which is zero or the bound
-    nearest to zero.
+    Half of the cells have equal width. The other cells become narrower towards zero, or towards the bound nearest to
+    zero if zero is outside the bounds; this point has a cell of its own.
 
     Parameters
     ----------

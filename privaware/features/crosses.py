@@ -37,10 +37,12 @@ COLUMN_SHARE = 0.6
 
 @dataclass(frozen=True, kw_only=True)
 class Crosses:
-    """One-hot rows of categories and of all pairs of categories.
+    """One-hot rows of categories and of all pairs of categories, of L2 norm 1.
 
-    First come the entries of each column, in the order of the schema, then the entries of each pair of columns. Raise
-    `WrongInput` unless all columns are categories with declared levels.
+    First come the entries of each column, in the order of the schema, then the entries of each pair of columns: one for
+    each combination of their categories. The columns share `COLUMN_SHARE` of the squared norm equally, and the pairs
+    share the other part; a single column has all of it. Raise `WrongInput` unless all columns are categories with
+    declared levels.
     """
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
@@ -68,10 +70,10 @@ class Crosses:
 
 
 def combinations_of(schema: Schema) -> int:
-    """Return the number of pairs of levels of two different used columns.
+    """Return the number of pairs of a category of one used column with a category of another used column.
 
-    A level for missing or unseen values counts too. Raise `WrongInput` unless `schema` is a table whose columns are
-    all categories with declared levels.
+    One more category, for missing or unseen values, counts where a column has it. Raise `WrongInput` unless `schema` is
+    a table whose columns are all categories with declared levels.
     """
     sizes = _sizes(schema)
     return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
@@ -91,6 +93,10 @@ def _sizes(schema: Schema) -> list[int]:
 
 
 def _codes(values: np.ndarray, size: int, column: Column) -> np.ndarray:
-    """Return the code of the level, from 0 to `size - 1`, of each of `values` of one column; others are clipped."""
+    """Return the number of the category, from 0 to `size - 1`, of each of `values` of one column, as integers.
+
+    A missing value has the last number if the schema has missing values as a category, else 0. Other values are
+    clipped.
+    """
     missing = size - 1 if column.missing == "category" else 0
     return np.clip(np.where(np.isfinite(values), values, missing), 0, size - 1).astype(np.int64)

@@ -29,9 +29,10 @@ __all__ = ["Drop"]
 
 @dataclass(frozen=True, kw_only=True)
 class Drop:
-    """The numeric columns of a table, scaled from their bounds; a missing number becomes the middle of its range.
+    """Keep only the numeric columns of a table, each scaled from its bounds to [-1, 1] * norm / sqrt(numeric columns).
 
-    A schema without numbers, or with numbers without bounds, raises `WrongInput`.
+    A number outside its bounds is clipped to them, and a missing number becomes the middle of its range. A schema
+    without numbers, or with numbers without bounds, raises `WrongInput`.
 
     Parameters
     ----------

@@ -63,7 +63,10 @@ MICROBATCH = {"cpu": 64, "cuda": 256}
 
 @dataclass(frozen=True, kw_only=True)
 class Extractor:
-    """Features of EfficientNet-Lite0, and of up to three priors.
+    """Map each image to the 1,280 features of EfficientNet-Lite0, followed by blocks of up to three other networks.
+
+    A feature is the average of one of the network's last feature maps, raised to `power`. The other networks (priors)
+    were trained on synthetic images.
 
     Parameters
     ----------
@@ -121,7 +124,11 @@ class Extractor:
         return ((FEATURES, 1.0), *((columns, length) for columns, length in beside if length))
 
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Return the transformation of one microbatch of tensors, with the weights on `device`."""
+        """Return the function from one microbatch of images to feature rows, with the weights on `device`.
+
+        Images are tensors (rows, 1 or 3, height, width) on `device` with pixels in [0, 1]; the result is (rows,
+        `width()`).
+        """
         import torch
         from torch.nn import functional
 
@@ -160,7 +167,7 @@ class Extractor:
         return ViewRows(mirror=self.mirror)
 
     def _inputs(self, images: torch.Tensor) -> torch.Tensor:
-        """Return images in [0, 1] in the form on which the network was trained: three channels centred at 0."""
+        """Return images in [0, 1] as the network was trained on them: three channels, centred at 0, of side `size`."""
         import torch
         from torch.nn import functional
 
@@ -228,7 +235,10 @@ def _weights(device: str) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _network(x: torch.Tensor, weights: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-    """Return the averaged last feature maps of the network for preprocessed images `x`."""
+    """Return the last feature maps of EfficientNet-Lite0, averaged over positions, as rows (rows, FEATURES).
+
+    `x` are images as `Extractor._inputs` returns them, and `weights` are those of `_weights`.
+    """
 
     def layer(x: torch.Tensor, name: str, stride: int = 1, *, activate: bool = True) -> torch.Tensor:
         output = _convolve(x, *weights[name], stride)

@@ -28,7 +28,7 @@ __all__ = ["GroupNorm"]
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNorm:
-    """Group normalisation without parameters.
+    """Give each group of neighbouring channels of a row mean 0 and variance 1, over its channels and positions.
 
     Parameters
     ----------

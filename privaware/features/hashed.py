@@ -26,7 +26,10 @@ __all__ = ["Hashed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Hashed:
-    """Hashed n-grams of words and characters.
+    """Map each text to hashed counts of its n-grams of words and characters.
+
+    A public hash gives each n-gram a bucket and a sign. An entry of a row is the sum of the signed square roots of the
+    counts in its bucket; then the row is scaled to norm `norm`.
 
     Parameters
     ----------

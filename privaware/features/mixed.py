@@ -48,8 +48,10 @@ TYPICAL_ROWS = 1024
 class Mixed:
     """Features of the texts or the image of a row of a table, followed by features of its other columns.
 
-    A table without a column of images, or of texts that are not hashed, raises `WrongInput`. So do rows of another
-    shape than the schema says.
+    The block of the texts or the image is scaled to norm 1. The other columns become random Fourier features
+    (`table_fourier`), from which their mean over typical rows, drawn from the schema alone, is subtracted. With `text`
+    a table must have a column of texts that are not hashed and none of images; with `image` it must have one column of
+    images. Any other table raises `WrongInput`, as do rows of another shape than the schema says.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ class Mixed:
 
     @cached_property
     def _chain(self) -> tuple[Any, ...]:
-        """The features that read the texts, or the image."""
+        """The features that read the image, in order, if `image` is given; else the feature that reads the texts."""
         return tuple(features.build(dict(each)) for each in self.image or (self.text,))
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
@@ -117,13 +119,19 @@ class Mixed:
         return (*((columns, norm / length) for columns, norm in read), (self.count, beside))
 
     def _whole_schema(self, schema: Schema) -> Schema:
-        """Return the schema that the features of the texts, or of the image, see."""
+        """Return the schema that the features of the texts or the image get.
+
+        For an image its form is "image" and it has no columns; for texts it is `schema` itself.
+        """
         return replace(schema, form="image", columns=()) if self.image else schema
 
 
 @lru_cache(maxsize=8)
 def _places(schema: Schema) -> tuple[list[int], list[int], Schema]:
-    """Return the positions in a row of whole texts or images, and of other columns, and the schema of other columns."""
+    """Return the positions of columns in a row, and the schema without texts and images.
+
+    The positions are two lists: of the columns that hold a text or an image itself, and of all other columns.
+    """
     whole = [at for at, column in enumerate(schema.used) if column.is_whole]
     numbers = [at for at, column in enumerate(schema.used) if not column.is_whole]
     return whole, numbers, replace(schema, columns=tuple(each for each in schema.columns if not each.is_whole))
@@ -131,7 +139,10 @@ def _places(schema: Schema) -> tuple[list[int], list[int], Schema]:
 
 @lru_cache(maxsize=8)
 def _typical_mean(count: int, schema: Schema) -> np.ndarray:
-    """Return the mean of random Fourier features over `TYPICAL_ROWS` rows that are drawn from the schema alone."""
+    """Return the mean (count,) of `count` random Fourier features over `TYPICAL_ROWS` typical rows of `schema`.
+
+    The rows are drawn from the schema alone, with a fixed seed.
+    """
     uniform = np.random.Generator(np.random.PCG64(0)).random((TYPICAL_ROWS, len(schema.used)))
     rows = np.stack([_typical(uniform[:, at], column) for at, column in enumerate(schema.used)], axis=1)
     mean = features.build({"name": "table_fourier", "count": count})(rows, schema).mean(axis=0, dtype=np.float64)

@@ -31,7 +31,10 @@ __all__ = ["OneHot"]
 class OneHot:
     """One-hot rows of a table, column after column in the order of `schema.used`.
 
-    Rows of another number of columns raise `WrongInput`.
+    A category, or a number with bins, has one entry for each category or bin; a number without bins is one entry in
+    [-1, 1]. There may be one more entry for missing values. All entries are multiplied by `norm` and divided by the
+    square root of the number of columns, where the hash buckets of one text count as one column. Rows of another number
+    of columns raise `WrongInput`.
 
     Parameters
     ----------
@@ -57,13 +60,16 @@ class OneHot:
         return rows * np.float32(self.norm / np.sqrt(max(self.squares(schema), 1)))
 
     def squares(self, schema: Schema) -> int:
-        """Return an upper bound on the squared norm of a row before scaling."""
+        """Return an upper bound on the squared norm of a row before scaling: 1 for each column or hashed text.
+
+        All columns of one hashed text count once, unless `bins` is set.
+        """
         return sum(not self._of_text(column) for column in schema.used) + len(self._texts(schema))
 
     def _texts(self, schema: Schema) -> dict[str, list[int]]:
-        """Return, by the name of each hashed text, the positions of its entries in a row, which are adjacent.
+        """Return the positions, in a row of entries, of each hashed text by its name; those of one text are adjacent.
 
-        There are none if `bins` is set.
+        The dict is empty if `bins` is set.
         """
         texts: dict[str, list[int]] = {}
         at = 0
@@ -74,7 +80,7 @@ class OneHot:
         return texts
 
     def _of_text(self, column: Column) -> bool:
-        """Return whether `column` is one hash bucket of a text; with `bins` it is treated as any other column."""
+        """Return whether `column` is one hash bucket of a text; False if `bins` is set, which treats it as a number."""
         return isinstance(column, CodedColumn) and column.of_text and not self.bins
 
     def width(self, schema: Schema) -> int:
@@ -93,9 +99,10 @@ class OneHot:
         return np.linspace(column.low or 0.0, column.high or 0.0, self.bins + 1)[1:-1]
 
     def _block(self, values: np.ndarray, column: Column) -> np.ndarray:
-        """Return the entries of one column; a missing value sets the entry for missing values, if the column has one.
+        """Return the entries (rows, entries) of one column for its `values`, before scaling.
 
-        Otherwise all entries of a missing value are 0. A code beyond the categories sets the last entry.
+        A missing value sets the entry for missing values, if the column has one; otherwise all its entries are 0. A
+        category code beyond the categories sets the last entry.
         """
         out = np.zeros((len(values), self._slots(column)), np.float32)
         missing = ~np.isfinite(values)

@@ -22,7 +22,7 @@ __all__ = ["Pixels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels:
-    """Flattened images, whose pixels are clipped to [0, 1].
+    """Clip the pixels of images to [0, 1], flatten each image to a row, and scale the row to the L2 norm `norm`.
 
     Parameters
     ----------

@@ -87,7 +87,11 @@ NETWORKS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Prior:
-    """Features of a network that was pretrained on synthetic images. Fields left out follow from `network`.
+    """Features of a network that was pretrained on synthetic images.
+
+    An image is resized to 32 x 32. Feature maps of the network at several depths are rectified, averaged over a coarse
+    grid, whitened by statistics of synthetic images, and scaled to a given norm. Where `depths`, `pools` or `mirror`
+    are left out, they follow from `network`.
 
     Parameters
     ----------
@@ -158,7 +162,7 @@ class Prior:
 
     @classmethod
     def from_description(cls, **described: Any) -> Prior:
-        """Return the feature of a description.
+        """Return the feature with the settings `described`; the setting `size` is the former name of `network`.
 
         Raise `WrongInput` if the model was fitted with shipped weights before checksums were stored.
         """
@@ -182,7 +186,11 @@ class Prior:
         return in_microbatches("prior", x, self.on, self.width(), MICROBATCH)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the transformation of one microbatch of tensors, with all weights on `device`."""
+        """Return the function from one microbatch of images to feature rows, with all weights on `device`.
+
+        Images are tensors (rows, 1 or 3, height, width) on `device` with pixels in [0, 1]; the result is (rows,
+        `width()`).
+        """
         import torch
         from torch.nn import functional
 
@@ -206,9 +214,10 @@ class Prior:
         return transform
 
     def network_features(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the map from preprocessed images to feature rows, not yet normalised.
+        """Return the function from preprocessed images to rows of the network, not yet normalised.
 
-        Rows are feature maps, whitened unless `whiten` is 0; for the small network they are predictions of such rows.
+        Images are (rows, 3, 32, 32) in [-1, 1]. Rows are feature maps, whitened unless `whiten` is 0; the small network
+        predicts such rows. All weights are on `device`.
         """
         import torch
 

@@ -47,7 +47,10 @@ MICROBATCH = {"cpu": 16, "cuda": 256}
 
 @dataclass(frozen=True, kw_only=True)
 class PriorViews:
-    """Features of the prior's network over several views of an image.
+    """Features of a network that was pretrained on synthetic images, averaged over several views of an image.
+
+    Views are the image, four shifts and two enlargements. A row has blocks of whitened feature maps, of codes
+    (similarities of positions of a map with typical positions), of scattering coefficients, and of features for glyphs.
 
     Parameters
     ----------
@@ -89,7 +92,11 @@ class PriorViews:
         return in_microbatches("prior_views", x, self.on, self.width(), MICROBATCH)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the transformation of one microbatch of tensors, with all weights on `device`."""
+        """Return the function from one microbatch of images to feature rows, with all weights on `device`.
+
+        Images are tensors (rows, 1 or 3, height, width) on `device` with pixels in [0, 1]; the result is (rows,
+        `width()`).
+        """
         import torch
         from torch.nn.functional import normalize
 

@@ -27,7 +27,9 @@ __all__ = ["Project"]
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Projection of flattened rows onto directions; rows of another number of entries raise `WrongInput`.
+    """Flatten rows, clip them to the L2 norm `norm`, and multiply them by `matrix`, as float32.
+
+    Entries that are not finite become 0. Rows of another number of entries than `matrix` has rows raise `WrongInput`.
 
     Parameters
     ----------
@@ -61,6 +63,6 @@ class Project:
 
 
 def _rounded(values: np.ndarray, length: float, bits: int) -> np.ndarray:
-    """Return `values` rounded to a lattice of `bits` bits below `length`; the lattice step is a power of two."""
+    """Return `values` in float64, rounded to the nearest multiples of 2**(ceil(log2(length)) - bits)."""
     step = 2.0 ** (math.ceil(math.log2(length)) - bits)
     return np.asarray(np.round(values.astype(np.float64) / step) * step)

@@ -30,7 +30,9 @@ MICROBATCH = 256
 
 @dataclass(frozen=True, kw_only=True)
 class RandomConvolutions:
-    """A frozen layer of random convolutions.
+    """Apply random filters to images, and average the positive and the negative parts of the outputs over a grid.
+
+    Filters are drawn once from a public seed, each with mean 0 and norm 1.
 
     Parameters
     ----------

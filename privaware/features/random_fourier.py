@@ -29,7 +29,9 @@ __all__ = ["RandomFourier"]
 
 @dataclass(frozen=True, kw_only=True)
 class RandomFourier:
-    """Random Fourier features of flattened rows; entries that are not finite become 0.
+    """Map each flattened row x to cos(W x / scale + b) * norm / sqrt(count); entries that are not finite become 0.
+
+    The entries of W are normal and those of b uniform on [0, 2 pi], drawn from a public seed.
 
     Parameters
     ----------

@@ -43,7 +43,10 @@ MAX_BYTES_PER_THREAD = {"cpu": 2**26, "cuda": 2**31}
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter:
-    """Scattering coefficients of images.
+    """Map each channel of an image to scattering maps, which are smaller than the image by a factor of 2^J.
+
+    They are the average of the channel, the averaged modulus of each wavelet, and the averaged modulus of each coarser
+    wavelet applied to a first modulus. Wavelets have the scales 2^0 to 2^(J - 1), each at `L` angles.
 
     Parameters
     ----------
@@ -161,10 +164,10 @@ def _layers(bank: FilterBank, device: str) -> FourierLayers | MatrixLayers:
 
 
 def _in_threads(compute: Callable[[list[int]], None], starts: list[int], device: str) -> None:
-    """Run `compute` on a share of `starts` in each of torch's threads.
+    """Call `compute` in each of torch's threads, each time with another part of the list `starts`.
 
-    Run it on all `starts` at once if `device` is not the CPU, or if there is only one thread or one start.
-    Threads that share one small matrix product would mostly wait for each other.
+    Call it once, with all `starts`, if `device` is not "cpu", or if there is only one thread or one start. Threads that
+    share one small matrix product would mostly wait for each other.
     """
     import torch
 
@@ -181,7 +184,7 @@ def _in_threads(compute: Callable[[list[int]], None], starts: list[int], device:
 
 
 def _positions(order: list[int], device: Any) -> torch.Tensor:
-    """Return the position of each angle among maps in the given order."""
+    """Return, for each angle from 0 on, its position in the list `order` of all angles, as a tensor on `device`."""
     import torch
 
     return torch.from_numpy(np.argsort(order)).to(device)

@@ -61,7 +61,11 @@ NEGATIVE_WORDS = "bad terrible awful horrible hate worst sad ugly boring disappo
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences:
-    """Rows of a sentence network.
+    """Map each text to the mean output (384 numbers) of the network all-MiniLM-L6-v2, scaled to norm 1.
+
+    A text is read in up to `windows` consecutive windows of at most `length` tokens; windows are weighted by their
+    numbers of tokens. Hashed words may follow. A component along a direction with additional weight w is multiplied by
+    sqrt(1 + w^2), and then the row is scaled to norm 1 again.
 
     Parameters
     ----------
@@ -134,10 +138,10 @@ class Sentences:
 
 
 def _grown(rows: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarray:
-    """Return `rows`, scaled to norm 1, after their components along orthonormal `directions` are multiplied.
+    """Return `rows` (texts, 384) with more weight on orthonormal `directions` (384, k), each row scaled to norm 1.
 
-    The factor is sqrt(1 + weight^2). Before scaling, inner products of the results equal inner products of the vectors
-    (row, weight * component).
+    The component of a row along the directions is multiplied by sqrt(1 + weight^2). Before scaling, the inner product
+    of two results is a . b + weight^2 * (a' . b') for rows a, b and their components a', b' along the directions.
     """
     grown = rows + (np.hypot(1.0, weight) - 1) * (rows @ directions) @ directions.T
     return np.asarray(grown / np.maximum(np.linalg.norm(grown, axis=1, keepdims=True), 1e-12), np.float32)

@@ -43,6 +43,10 @@ __all__ = ["TableFourier", "places"]
 class TableFourier:
     """Random Fourier features of the columns of a table; rows of another number of columns raise `WrongInput`.
 
+    A number has one entry with a standard deviation of about 1, and a category a one-hot vector. A feature is the
+    cosine of a random phase plus the entries of a few columns times random frequencies, divided by sqrt(count). So no
+    row has an L2 norm above 1.
+
     Parameters
     ----------
     count : int
@@ -102,9 +106,10 @@ def places(values: np.ndarray, column: Column) -> np.ndarray:
 def _entries(values: np.ndarray, column: Column) -> np.ndarray:
     """Return the entries (rows, entries) of one column.
 
-    A number has its `places`, and an entry for missing values if the schema has them as a category. A category has
-    one entry for each level; a missing one counts as its first level unless the schema has missing values as a
-    category. A column of a hashed text has one entry.
+    A number has its `places`, and an entry for missing values if the schema has them as a category. A category has one
+    entry for each declared category, and one for missing and unseen values if the schema has either as a category. A
+    missing value counts as the first category unless the schema has missing values as a category. A hash bucket of a
+    text has one entry. An entry that is set is `CATEGORY_DISTANCE`; the value of a hash bucket is multiplied by it.
     """
     values = values.astype(float)
     if column.kind == "category":

@@ -27,7 +27,9 @@ __all__ = ["WordCodes"]
 
 @dataclass(frozen=True, kw_only=True)
 class WordCodes:
-    """Hashed codes of the words of a text, in order.
+    """Map each text to the hashed codes, from 1 to `words` - 1, of its first words, in order, as integers.
+
+    Words are cut at blanks and put into lower case.
 
     Parameters
     ----------

@@ -41,17 +41,18 @@ TABLES = (  # AUTOINCREMENT remembers the highest number ever used, so a lost la
 
 
 def create(path: Path, entry: Entry) -> None:
-    """Write the first entry to a new file.
+    """Create the ledger file `path`, with `entry` (of kind "created") as its first entry.
 
-    Where the file system has hard links, the file is complete before it gets its name. Raise `WrongInput` if `path`
-    exists or cannot be created.
+    The entry is stored with the present time and, as hash of the entry before it, a random one. Where the file system
+    has hard links, the file is complete before it gets its name. Raise `WrongInput` if `path` exists or cannot be
+    created.
     """
     with _draft(path, entry) as draft:
         _publish(draft, path)
 
 
 def rehearse_creation(path: Path, entry: Entry) -> None:
-    """Raise the errors that the disk would raise for `create` and a first charge; no file is left behind.
+    """Raise the `WrongInput` that the disk would cause for `create` and a first charge; leave no file behind.
 
     A `path` that exists raises nothing here.
     """
@@ -105,8 +106,9 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
     `db` is an open connection to the file `path`. Raise `WrongInput` if the file is no ledger of this version, is cut
     off, or has other tables or triggers.
 
-    Whether entries are out of place (`misplaced`) is checked only if the chain of entries has no problem. Whether
-    entries were removed from the end is checked only if there is no other problem.
+    Each entry is checked for its hash, its number and the hash of the entry before it. Only if all of these are right,
+    entries that are not allowed at their position are found (`misplaced`). Whether entries were removed from the end is
+    checked only if there is no other problem.
     """
     rows, last = _rows(path, db)
     entries: list[Entry] = []
@@ -129,10 +131,10 @@ def examine(path: Path, db: sqlite3.Connection) -> tuple[tuple[Entry, ...], list
 
 
 def append(db: sqlite3.Connection, head: Entry, entry: Entry) -> Entry:
-    """Write `entry` after `head`, the last entry, and return it; it is on disk when the surrounding lock is released.
+    """Write `entry` after `head`, the last entry of the ledger, and return it as written.
 
-    `db` is the connection that `locked` yields. The returned entry has its number, its time, the hash of `head` and its
-    own hash. A closing entry has no time.
+    It is on disk when the surrounding lock is released. `db` is the connection that `locked` yields. The returned entry
+    has its number, its time, the hash of `head` and its own hash. A closing entry (kind "finished") has an empty time.
     """
     time = "" if entry.kind == "finished" else _now()  # the time at which a run ended is never written
     following = replace(entry, number=head.number + 1, previous=head.hash, time=time)
@@ -158,7 +160,7 @@ def head(db: sqlite3.Connection) -> str:
 
 
 def rehearse(db: sqlite3.Connection, entry: Entry) -> None:
-    """Write more bytes than `entry` needs outside the chain, so that a full disk or a read-only file raises now.
+    """Write more bytes than `entry` needs into a scratch table, so that a full disk or a read-only file raises now.
 
     No entry is written. `db` is the connection that `locked` yields; `locked` turns errors of the disk into
     `WrongInput`.

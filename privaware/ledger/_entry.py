@@ -139,7 +139,7 @@ class Entry:
 
 
 def plain(entry: Entry) -> dict[str, Any]:
-    """Return the entry as plain values, without the fields that are None."""
+    """Return the entry as a dict of JSON values by the names of its fields, without the fields that are None."""
     values = {item.name: getattr(entry, item.name) for item in fields(entry)}
     if entry.event is not None:
         values["event"] = to_json(entry.event)
@@ -161,10 +161,10 @@ def hashed(body: str) -> str:
 
 
 def parsed(body: Any, digest: Any) -> Entry:
-    """Return the entry of a stored `body` whose hash is `digest`.
+    """Return the entry whose stored text is `body` and whose stored hash is `digest`.
 
-    Raise `WrongInput` if the hash is wrong. A body that is no entry raises `WrongInput`, `ValueError`, `TypeError`,
-    `KeyError`, `OverflowError` or `RecursionError`.
+    Raise `WrongInput` if `digest` is not the SHA-256 of `body`. A body that is no entry raises `WrongInput`,
+    `ValueError`, `TypeError`, `KeyError`, `OverflowError` or `RecursionError`.
     """
     if not isinstance(body, str) or hashed(body) != digest:
         raise WrongInput("its hash does not match its content")
@@ -180,9 +180,11 @@ def parsed(body: Any, digest: Any) -> Entry:
 
 
 def misplaced(entries: list[Entry]) -> Iterator[str]:
-    """Yield a sentence for each fault of an entry that is valid by itself, but not at its position in a ledger.
+    """Yield a sentence for each entry that is valid by itself, but not allowed at its position in a ledger.
 
-    `entries` are all entries in order. If there is none, or the first is not the creation, the only sentence says so.
+    `entries` are all entries in order. Not allowed are a second creation, a second charge of a run, the closing of a
+    run that is not charged or is closed already, the audit of a run that is not closed, and a partition that the first
+    entry does not name. If there are no entries, or the first one is not the creation, the only sentence says so.
     """
     facts = entries[0].facts if entries else None
     if facts is None:
@@ -252,7 +254,10 @@ def unfinished(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def author(who: str | None) -> str:
-    """Return `who`, or the name of the system's user if it is None."""
+    """Return `who`, or the name of the system's user if it is None.
+
+    A user without a name is "user NUMBER", or "unknown" on a system without user numbers.
+    """
     if who is not None:
         return who
     try:

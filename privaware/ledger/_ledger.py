@@ -70,11 +70,14 @@ class Ledger(Summarised):
     lasting: bool = True
 
     def _facts(self) -> dict[str, Any]:
-        """Return facts that need no file, because a `repr` must not fail."""
+        """Return the path, the delta, the unit and the relation: they need no file, because a `repr` must not fail."""
         return {"path": str(self.path), "delta": self.delta, "unit": self.unit, "relation": self.relation}
 
     def _repr_html_(self) -> str:
-        """Return a card with the spent epsilon, the limit and the last charges."""
+        """Return a card (HTML) with the spent epsilon, the limit and the last charges.
+
+        If the ledger cannot be read, the card shows the error instead.
+        """
         try:
             book = self.json()
         except (PrivawareError, OSError) as problem:
@@ -470,11 +473,11 @@ class Ledger(Summarised):
         return next((entry for entry in self.entries() if entry.hash == hash), None)
 
     def find(self, run: str) -> Entry | None:
-        """Return the charge of a run, or None."""
+        """Return the charge of the run with the key `run`, or None."""
         return find(self.entries(), "spend", run)
 
     def closing(self, run: str) -> Entry | None:
-        """Return the entry with which `finish` or `close` closed the run, or None."""
+        """Return the entry with which `finish` or `close` closed the run with the key `run`, or None."""
         return find(self.entries(), "finished", run)
 
     def json(self, *, totals: bool = False) -> dict[str, Any]:
@@ -581,7 +584,7 @@ class Ledger(Summarised):
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
 
     def _way(self, name: str) -> str:
-        """Return what to do if a run has another fact `name` than this ledger."""
+        """Return what to do, for a message, if a run has another fact `name` ("delta", ...) than this ledger."""
         cap = f"--cap {self.facts.cap}"
         ways = {
             "delta": f"take --delta {self.delta:g}",

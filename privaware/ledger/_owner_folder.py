@@ -65,10 +65,10 @@ def owner_folder() -> Path:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file, one for each line; none if there is no file.
+    """Return the JSON objects in the file `path`, one for each line; an empty list if there is no file.
 
-    Lines that are no JSON object are overwritten by spaces, with one warning. A file that cannot be read raises
-    `WrongInput`.
+    A line that is no JSON object is overwritten by spaces in the file, and left out, with one warning. A file that
+    cannot be read raises `WrongInput`.
     """
     try:
         content = path.read_bytes()
@@ -83,9 +83,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Append lines to a file in one durable write; a new file is readable by the user only.
+    """Append `lines`, each as one line of JSON, to the file `path` in one durable write.
 
-    Raise `WrongInput` if the file cannot be written; after a full disk it is as it was before.
+    A new file is readable by the user only. If the file ends inside a line, the first new line starts after a line
+    break. Raise `WrongInput` if the file cannot be written; after a full disk it is as it was before.
     """
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     try:
@@ -102,7 +103,10 @@ def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def _blank_torn_lines(path: Path) -> None:
-    """Overwrite unreadable lines by spaces, so that nothing else in the file moves, and warn."""
+    """Overwrite each line of the file `path` that is no JSON object by spaces, so that nothing else moves, and warn.
+
+    An error of the disk is ignored.
+    """
     with suppress(OSError), _locked(path, appending=False) as handle:
         content = os.pread(handle, os.fstat(handle).st_size, 0)
         for at, length, line in _lines(content):

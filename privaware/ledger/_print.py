@@ -118,7 +118,10 @@ def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _table(ledger: Mapping[str, Any]) -> list[str]:
-    """Return all entries in order, under a line of headings. `--json` also shows the event of each charge."""
+    """Return the lines of a table: one of headings, then one for each entry of the ledger, in order.
+
+    `ledger` is the result of `Ledger.json(totals=True)`.
+    """
     headings = {"number": "entry", "time": "time (UTC)"}
     names = ("number", "time", "who", "epsilon", "total", "limit", "what")
     rows = [tuple(headings.get(name, name) for name in names)]
@@ -137,9 +140,10 @@ def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
 
 
 def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
-    """Explain why the charges add up to more than the spent epsilon, if they do, and how much remains.
+    """Return sentences that explain the spent epsilon of a ledger, and how much of its limit remains.
 
-    `ledger` is the result of `Ledger.json`. If the spent epsilon is infinite, the only line says so.
+    `ledger` is the result of `Ledger.json`. If the charges add up to more than the spent epsilon, the first sentence
+    says why. If the spent epsilon is infinite, the only sentence says so.
     """
     spent, limit = ledger["epsilon_spent"], ledger["limit"]
     if not math.isfinite(spent):

@@ -144,10 +144,10 @@ class KnownLedger:
 
 
 def digest_key() -> bytes:
-    """Return the key of this user's digests: 256 random bits, created at the first call and readable by the user only.
+    """Return the secret key of this user's digests of rows: 32 random bytes, created at the first call.
 
-    Raise `WrongInput` if others can open the file (on POSIX), if it has another length, or if it cannot be read or
-    written.
+    Its file is readable by the user only. Raise `WrongInput` if others can open the file (on POSIX), if it has another
+    length, or if it cannot be read or written.
     """
     path = owner_folder() / KEY
     if not os.path.exists(path):
@@ -244,9 +244,10 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
 
 
 def charged_together(ledgers: Iterable[HasEntries], event: Event = NOTHING) -> Event:
-    """Return `event` and all charges of `ledgers`, composed; equal entries count once.
+    """Return `event` composed with all charges of `ledgers`, which are ledgers of the same rows.
 
-    All `ledgers` are of the same rows. A copied ledger has entries with the same hashes as the original.
+    An entry that several ledgers have, with the same hash, counts once: a copied ledger shares entries with the
+    original.
     """
     counted: set[str] = set()
     together = event

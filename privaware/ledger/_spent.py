@@ -32,13 +32,15 @@ def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
 
 
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
-    """Compose all events of `paid`, pairs of a partition (None: all rows) and an event; count equal events together.
+    """Compose the events of `paid`, pairs of a partition (None: all rows) and an event; count equal events together.
 
-    A row is in one named partition only, so only the partition with the largest cost counts. A split (`Disjoint`)
-    inside an event has parts too, but each run splits the rows again, so in two equal runs a row may be in different
-    parts. Therefore a split that was charged more than once becomes `AnyOf`: at every epsilon the worst of its parts
-    counts. Every split becomes `AnyOf` if the product of the numbers of parts of all splits exceeds `MAX_CHOICES`.
-    `AnyOf` costs slightly more.
+    The result is the composition of all events on all rows, plus one `Disjoint` with the composition of each named
+    partition: a row is in one named partition only, so only the most costly one counts.
+
+    An event may itself contain a `Disjoint`. Each charge divides the rows anew, so in two equal charges a row may be in
+    different parts. Therefore a `Disjoint` that is in more than one charge becomes `AnyOf`: at every epsilon the worst
+    of its parts counts, which costs slightly more. Every `Disjoint` inside an event becomes `AnyOf` if the product of
+    their numbers of parts exceeds `MAX_CHOICES`.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()
@@ -83,7 +85,8 @@ def epsilon_of(event: Event, delta: float) -> float:
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
     """Raise `Refused` if `epsilon`, the cost of `entries` at `delta`, is infinite.
 
-    The message starts with `where` and names the first entry that is infinite alone.
+    The message starts with `where` and names the first entry whose own epsilon is infinite, or all entries together if
+    there is none.
     """
     if math.isfinite(epsilon):
         return

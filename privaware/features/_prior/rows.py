@@ -40,11 +40,12 @@ def in_microbatches(
     width: int,
     microbatch: Mapping[str, int],
 ) -> Any:
-    """Return rows of `width` entries computed by `transform_on(device)`; a tensor stays a tensor on its device.
+    """Return rows (rows, width) for the images `x`, an array or a tensor (rows, 1 or 3, height, width).
 
-    An array is transformed on a GPU if there is one, and gives an array. `microbatch` is the number of images at a time
-    for each type of device. `name` is the feature's name in errors. Raise `WrongInput` unless `x` is (rows, 1 or 3,
-    height, width).
+    `transform_on(device)` returns the function that maps one microbatch of images on `device` to its rows. A tensor
+    gives a tensor on its device. An array gives an array, computed on a GPU if there is one. `microbatch` has the
+    number of images at a time for the device types "cpu" and "cuda". `name` is the feature's name in errors. Raise
+    `WrongInput` for `x` of another shape.
     """
     if x.ndim != 4 or x.shape[1] not in (1, 3) or not all(x.shape[2:]):
         raise WrongInput(f"{name}: expected images of shape (rows, 1 or 3, height, width), got {tuple(x.shape)}")
@@ -59,10 +60,11 @@ def in_microbatches(
 
 
 def whitened_scattering(file: str, power: float, mirror: bool, device: str) -> Callable[[Tensor], Tensor]:
-    """Return the function from images of `preprocess` to scattering coefficients, whitened by statistics in `file`.
+    """Return the function from preprocessed images to whitened scattering coefficients, as rows (rows, COLUMNS).
 
-    `power` is the exponent of the whitening. With `mirror` coefficients are averaged over an image and its mirror
-    image.
+    Images are (rows, 3, 32, 32) in [-1, 1], as `preprocess` returns them. The statistics for whitening are in `file`,
+    and `power` is its exponent. With `mirror` coefficients are averaged over an image and its mirror image. Inputs and
+    results are on `device`.
     """
     scatter, whitening = scattering(device), scattering_whitening(file, power, device)
 
@@ -75,7 +77,11 @@ def whitened_scattering(file: str, power: float, mirror: bool, device: str) -> C
 
 
 def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
-    """Return the function from images of `preprocess` to whitened rows (rows, GLYPH_COLUMNS) of norm 1, on `device`."""
+    """Return the function from preprocessed images to rows (rows, GLYPH_COLUMNS) of norm 1 of the network for glyphs.
+
+    Rows are its whitened feature maps. Images are (rows, 3, 32, 32) in [-1, 1] on `device`, as `preprocess` returns
+    them.
+    """
     file = str(SHIPPED_GLYPHS)
     network = stored_weights(file, str(device)).network
     whitening = stored_whitening(file, GLYPH_DEPTHS, GLYPH_POOLS, WHITEN, str(device))
@@ -88,7 +94,10 @@ def glyph_rows(device: Any) -> Callable[[Tensor], Tensor]:
 
 
 def small_rows(device: Any) -> Callable[[Tensor], Tensor]:
-    """Return the function from images of `preprocess` to rows of the small network, of norm 1, on `device`."""
+    """Return the function from preprocessed images to rows (rows, SMALL_COLUMNS) of norm 1 of the small network.
+
+    Images are (rows, 3, 32, 32) in [-1, 1] on `device`, as `preprocess` returns them.
+    """
     network = stored_student(str(SHIPPED_SMALL), str(device))
     return lambda inputs: normalize(network.features(inputs), dim=1)
 
@@ -97,9 +106,10 @@ def small_rows(device: Any) -> Callable[[Tensor], Tensor]:
 class ViewRows:
     """Rows of whitened maps of norm 1, followed by codes of norm `dictionary` and scattering of norm `scatter`.
 
-    A norm of 0 leaves its block out. Maps and codes are averaged over the views of an image (`views`), with `mirror`
-    also over the mirror image of each view; scattering is averaged over the image and, with `mirror`, its mirror image.
-    `weights` and `statistics` are the files of the network and of its statistics.
+    A norm of 0 leaves its block out. Codes are the similarities of a map's positions with a dictionary of typical
+    positions (`Dictionary`). Maps and codes are averaged over seven views of an image (itself, shifts, enlargements),
+    and with `mirror` also over the mirror image of each view. Scattering is averaged over the image and, with `mirror`,
+    its mirror image. `weights` and `statistics` are the files of the network and of its statistics.
     """
 
     dictionary: float = 1.0
@@ -109,7 +119,10 @@ class ViewRows:
     statistics: str = str(SHIPPED_VIEWS)
 
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
-        """Return the function from images of `preprocess` to rows (rows, `width()`), with all weights on `device`."""
+        """Return the function from preprocessed images to rows (rows, `width()`), with all weights on `device`.
+
+        Images are (rows, 3, 32, 32) in [-1, 1] on `device`, as `preprocess` returns them.
+        """
         known = stored_statistics(self.statistics, str(device))
         network = stored_weights(self.weights, str(device)).network
         depths, pools = known.maps.depths, known.maps.pools

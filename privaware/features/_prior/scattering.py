@@ -42,7 +42,7 @@ def scattering(device: Any) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScatteringStatistics:
-    """Statistics of the 243 coefficients over images and positions.
+    """Statistics over images and positions of the 243 scattering coefficients of a colour image (81 for each channel).
 
     `mean` and `scale`, the standard deviation, are (243,). `covariance` (243, 243) is of coefficients divided by their
     scales.
@@ -68,7 +68,10 @@ class ScatteringStatistics:
         return cls(mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store. Scales span decades, so scales and means stay in single precision."""
+        """Return the tensors to store by name: mean and scale in single precision, the covariance in half precision.
+
+        Of the covariance only the upper triangle is stored. Scales span decades, so they need single precision.
+        """
         at = torch.triu_indices(*self.covariance.shape)
         return {
             "scatter.mean": self.mean,
@@ -91,8 +94,9 @@ class ScatteringStatistics:
     def whitening(self, power: float, device: Any) -> Callable[[Tensor], Tensor]:
         """Return the function from coefficients (rows, 243, h, w) to whitened rows (rows, 243 * h * w), on `device`.
 
-        Coefficients are centred, scaled and multiplied by (covariance + ridge)^(-power) (`powers`); with power 0 they
-        are only centred and scaled.
+        At each position the coefficients are centred, divided by `scale` and multiplied by (covariance +
+        ridge)^(-power). The ridge is a fraction (`RIDGE`) of the covariance's mean eigenvalue, times the unit matrix.
+        With power 0 coefficients are only centred and scaled.
         """
         matrix = (powers([self.covariance], power)[0] / self.scale).to(device)
         mean = self.mean.to(device)[:, None, None]

@@ -91,9 +91,9 @@ def expected_checksum(checksum: str | None, *files: Path) -> str:
 
 @lru_cache(maxsize=4)
 def stored_weights(file: str, device: str) -> PriorWeights:
-    """Return the network and the statistics in `file`, with the network on `device`; raise as `load` does.
+    """Return the network and the statistics in the weights file `file`, with the network on `device`.
 
-    The result is cached and shared: do not change it.
+    The result is cached and shared: do not change it. Raise `WrongInput` if `file` is missing or damaged.
     """
     from privaware.features._prior.weights import load
 
@@ -102,7 +102,10 @@ def stored_weights(file: str, device: str) -> PriorWeights:
 
 @lru_cache(maxsize=4)
 def stored_student(file: str, device: str) -> Student:
-    """Return the small network in `file`, on `device`, cached and shared; raise as `load_student` does."""
+    """Return the small network in `file`, on `device`; it is cached and shared, so do not change it.
+
+    Raise `WrongInput` if `file` is missing or damaged.
+    """
     from privaware.features._prior.student import load_student
 
     return load_student(file, device)
@@ -112,8 +115,9 @@ def stored_student(file: str, device: str) -> Student:
 def stored_whitening(
     file: str, depths: tuple[int, ...], pools: tuple[int, ...], power: float, device: str
 ) -> Whitening:
-    """Return the whitening by `power` of maps at `depths`, averaged to `pools`, from the statistics in `file`.
+    """Return the whitening by the exponent `power` of feature maps, from the statistics of synthetic images in `file`.
 
+    The maps are those at the residual blocks `depths`, each averaged to a square whose side is its entry of `pools`.
     The result is on `device`. It is cached, because a model asks for it with every few thousand rows.
     """
     return stored_weights(file, "cpu").statistics.whitening(depths, pools, power).to(device)
@@ -121,9 +125,9 @@ def stored_whitening(
 
 @lru_cache(maxsize=4)
 def scattering_whitening(file: str, power: float, device: str) -> Callable[[Tensor], Tensor]:
-    """Return the whitening of scattering coefficients: a product with (covariance + ridge)^(-power), on `device`.
+    """Return the function that whitens scattering coefficients by (covariance + ridge)^(-power), on `device`.
 
-    Covariance and ridge follow from the statistics of synthetic images in `file`. Raise `WrongInput` if `file` has no
-    statistics of scattering coefficients.
+    It maps (rows, 243, h, w) to (rows, 243 * h * w). Covariance and ridge follow from the statistics of synthetic
+    images in `file`. Raise `WrongInput` if `file` has no statistics of scattering coefficients.
     """
     return stored_weights(file, "cpu").scattering.whitening(power, device)

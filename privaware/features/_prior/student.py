@@ -58,10 +58,10 @@ class StudentShape:
 
 
 class Student(nn.Module):
-    """A network from images in [-1, 1] to predictions (rows, shape.columns) of the large prior's features.
+    """The small network, from images (rows, 3, height, width) in [-1, 1] to rows (rows, shape.columns).
 
-    With `learning` it has batch norms. Without, it has none, and activations after convolutions are clipped at
-    `LARGEST_ACTIVATION`.
+    Its rows predict the features of the large network of the prior. With `learning` it has batch norms. Without, it has
+    none, and activations after convolutions are clipped at `LARGEST_ACTIVATION`.
     """
 
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:
@@ -109,7 +109,10 @@ class Student(nn.Module):
         return plain.eval().requires_grad_(False)
 
     def prepared(self, device: str) -> Student:
-        """Move the network to `device`, with its convolutions in `fastest_precision(device)`, and return it."""
+        """Move the network to `device`, and return it.
+
+        Its convolutions are in float16 on some Arm processors, otherwise in float32 (`fastest_precision(device)`).
+        """
         self.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         for part in (self.stem, self.stages):
             part.to(fastest_precision(device))
@@ -136,7 +139,7 @@ class _Block(nn.Module):
 
 
 def _rectified(x: Tensor, most: float) -> Tensor:
-    """Clip `x` to [0, most] in place."""
+    """Clip `x` to [0, most] in place, and return it."""
     return functional.hardtanh(x, 0.0, most, inplace=True)
 
 
@@ -184,9 +187,10 @@ def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> N
 
 
 def load_student(file: str | Path, device: str = "cpu") -> Student:
-    """Return the student that `save_student` saved, on `device`, with convolutions in `fastest_precision(device)`.
+    """Return the student that `save_student` saved, on `device`, in evaluation mode and without gradients.
 
-    Raise `WrongInput` if `file` cannot be read as such a student.
+    Its convolutions are in float16 on some Arm processors, otherwise in float32 (`fastest_precision(device)`). Raise
+    `WrongInput` if `file` cannot be read as such a student.
     """
     with read_rounded(file, "prior", "ours/prior/small") as (tensors, metadata):
         student = Student(StudentShape(**json.loads(metadata["shape"])), learning=False)

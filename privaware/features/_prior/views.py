@@ -75,10 +75,11 @@ def _upright(images: Tensor) -> Iterator[Tensor]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dictionary:
-    """A dictionary of typical positions.
+    """A dictionary of typical positions of one feature map of the network.
 
-    `mean` (channels) and the whitening matrix `white` (channels, channels) apply to a position. `entries` (count,
-    channels) are the typical positions, each of norm 1.
+    The vector of a position holds the channels of the map there. It is centred by `mean` (channels,) and multiplied by
+    the whitening matrix `white` (channels, channels). `entries` (count, channels) are typical vectors after this, each
+    of norm 1.
     """
 
     mean: Tensor
@@ -101,7 +102,11 @@ class Dictionary:
         return cls(**{name: tensors[f"dictionary.{name}"].float() for name in ("mean", "white", "entries")})
 
     def codes(self, maps: Tensor) -> Tensor:
-        """Return the codes (rows, entries, POOL, POOL) of maps (rows, channels, height, width)."""
+        """Return the codes (rows, entries, POOL, POOL) of maps (rows, channels, height, width).
+
+        The code of a position for an entry is max(0, cosine similarity - THRESHOLD). Codes are averaged over each cell
+        of a POOL x POOL grid.
+        """
         positions = maps.movedim(1, 3) - self.mean
         unit = functional.normalize(positions @ self.white, dim=3)
         codes = functional.relu(unit @ self.entries.T - THRESHOLD)
@@ -110,7 +115,7 @@ class Dictionary:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodeWhitening:
-    """The whitening of codes.
+    """The whitening of codes, which are the similarities of positions of a map with the entries of a `Dictionary`.
 
     It applies to the codes of each quarter of the image: with z = (codes - mean) / scale, the result is rest * z +
     directions @ (factors * (directions.T @ z)). `mean` and `scale` are (entries,), `directions` is (entries, rank),
@@ -201,10 +206,10 @@ def view_parts(
 
 @lru_cache(maxsize=4)
 def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
-    """Return the whitening of the maps at all depths whose statistics are in `file`.
+    """Return the whitening, on `device`, of the maps at all depths whose statistics are in `file`.
 
-    Maps are centred, scaled and multiplied by `(covariance + ridge) ** -power`: 0.5 is full whitening. The result
-    is cached: it takes seconds to compute, and a model asks for it with every few thousand rows.
+    Maps are centred, scaled and multiplied by `(covariance + ridge) ** -power`: a power of 0.5 is full whitening. The
+    result is cached: it takes seconds to compute, and a model asks for it with every few thousand rows.
     """
     maps = stored_statistics(file, device).maps
     return maps.whitening(maps.depths, maps.pools, power).to(device)

@@ -24,11 +24,11 @@ __all__ = ["PriorWeights", "load", "save"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PriorWeights:
-    """The content of the file.
+    """The content of a weights file of the prior: the pretrained `network`, and the `statistics` of its feature maps.
 
     `shape` is depth and width of the network, and the stride of its first convolution. `normed` tells whether
     `statistics` are of feature maps after the next group norm. `metadata` is all text that the file stores. `tensors`
-    are the stored tensors of scattering; there are none if the file has no scattering statistics.
+    are the stored tensors of scattering statistics; there are none if the file has no such statistics.
     """
 
     network: nn.Sequential
@@ -52,12 +52,13 @@ def save(
     normed: bool,
     metadata: Mapping[str, str],
 ) -> None:
-    """Write the file without pickle: the network and the roots of covariances in eight bits, most others in float16.
+    """Write a weights file of the prior, without pickle, in reduced precision.
 
-    Means and scales of scattering coefficients stay in single precision. `statistics` are of the feature maps of
-    `network`, and `scattering` are of scattering coefficients, or None to leave them out. `normed` is as in
-    `PriorWeights`. `metadata` is stored as text and must contain "depth" and "width", and "stride" unless it is 1, for
-    `load`.
+    The network and the square roots of covariances are stored in eight bits, most other tensors in float16. Means and
+    scales of scattering coefficients stay in single precision. `statistics` are of the feature maps of `network`, and
+    `scattering` are of scattering coefficients, or None to leave them out. `normed` tells whether `statistics` are of
+    maps after the next group norm. `metadata` is stored as text and must contain "depth" and "width", and "stride"
+    unless it is 1, for `load`.
     """
     from safetensors.torch import save_file
 

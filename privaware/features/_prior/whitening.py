@@ -96,7 +96,10 @@ class Statistics:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store: half-precision means and scales, square roots of covariances in eight bits."""
+        """Return the tensors to store, by name.
+
+        They are means and scales in half precision, and the square roots of covariances in eight bits.
+        """
         tensors = {}
         for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
             tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()
@@ -110,7 +113,10 @@ class Statistics:
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Statistics:
-        """Return the statistics from the results of `tensors` and `metadata`; raise `KeyError` if one is missing."""
+        """Return the statistics from stored `tensors` and `metadata`, as the methods of these names return them.
+
+        Raise `KeyError` if one of them is missing.
+        """
         depths, pools = (tuple(json.loads(metadata[name])) for name in ("depths", "pools"))
         means = tuple(tensors[f"mean.{depth}"].float() for depth in depths)
         blocks = []
@@ -156,9 +162,12 @@ class Statistics:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Whitening:
-    """A function from pooled maps, one tensor for each depth, to whitened rows, mode after mode.
+    """A function from pooled maps, one tensor (rows, channels, side, side) for each depth, to whitened rows.
 
-    `means` and `scales` of Walsh coefficients have one tensor for each depth, `matrices` one for each mode.
+    Each map is written as Walsh coefficients, which are centred by `means` (channels, modes) and divided by `scales`
+    (channels,), one tensor for each depth. A mode is the number of a Walsh function. For each mode, the coefficients of
+    all channels of all depths are multiplied by its matrix in `matrices`; the results stand side by side, mode after
+    mode.
     """
 
     means: list[Tensor]
@@ -172,7 +181,10 @@ class Whitening:
         return Whitening(means=means, scales=scales, matrices=matrices)
 
     def tensors(self, pools: Sequence[int]) -> dict[str, Tensor]:
-        """Return the buffers of a network that applies the same whitening to maps pooled to `pools`."""
+        """Return the tensors, by name, with which a network applies the same whitening to maps averaged to `pools`.
+
+        For each depth they are the transposed Walsh functions, the mean and the scale; for each mode, the matrix.
+        """
         named = {f"basis{at}": walsh(pool).T.contiguous() for at, pool in enumerate(pools)}
         for at, (mean, scale) in enumerate(zip(self.means, self.scales, strict=True)):
             named |= {f"mean{at}": mean.clone(), f"scale{at}": scale.clone()}
@@ -207,7 +219,11 @@ def walsh_coefficients(maps: Tensor) -> Tensor:
 
 
 def by_mode(coefficients: Sequence[Tensor]) -> list[Tensor]:
-    """Return, for each mode, one table (rows, channels of all depths) of the coefficients (rows, channels, modes)."""
+    """Return one tensor for each mode (Walsh function): its coefficients for the channels of all depths, side by side.
+
+    `coefficients` has a tensor (rows, channels, modes) for each depth; depths with fewer modes are left out of the
+    later ones. Each result is (rows, channels of these depths).
+    """
     most = max(c.shape[2] for c in coefficients)
     return [torch.cat([c[:, :, m] for c in coefficients if c.shape[2] > m], 1) for m in range(most)]
 
