@@ -23,24 +23,29 @@ from privaware.exact_sums import Lattice, clip_rows
 __all__ = ["Centre", "write_affine"]
 
 LEAST_SPREAD = 0.1
-"""Lower bound on the mean squared distance of rows from their mean, used to compute `Centre.scale`."""
+"""Lower bound on `1 - mean @ mean`, the mean squared distance of unit rows from their mean, in `Centre.scale`."""
 ROWS_PER_BLOCK = 4096
 """Number of rows that are changed at a time, which bounds memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Centre:
-    """A public `mean` of unit rows, and the `scale` that brings rows minus `mean` back to about norm 1."""
+    """A public centre for rows of norm 1: rows are replaced by `(row - mean) * scale`.
+
+    `mean` (width,) is a released mean of the rows, and `scale` brings rows minus `mean` back to a norm of about 1.
+    """
 
     mean: np.ndarray
     scale: float
 
     @classmethod
     def of(cls, noisy_sum: np.ndarray, *, rows: int, deviation: float) -> Centre:
-        """Return the centre from `noisy_sum`, the sum of `rows` rows with noise of standard `deviation` in each entry.
+        """Return the centre for `noisy_sum` (width,), the sum of `rows` rows of norm at most 1 plus noise.
 
-        The noisy mean is multiplied by `1 - noise / square`, or by 0 if that is negative. Here `noise` is the expected
-        squared norm of the noise in the mean, and `square` the squared norm of the noisy mean.
+        `deviation` is the standard deviation of the noise in each entry of `noisy_sum`. With `mean = noisy_sum / rows`,
+        `square = mean @ mean` and `noise = width * (deviation / rows)**2`, the expected squared norm of the noise in
+        the mean, the mean is multiplied by `max(0, 1 - noise / square)`. After this, `scale` is
+        `1 / sqrt(max(1 - mean @ mean, LEAST_SPREAD))`.
         """
         mean = noisy_sum / rows
         square = float(mean @ mean)
@@ -49,25 +54,30 @@ class Centre:
         return cls(mean=mean, scale=1 / math.sqrt(max(1 - float(mean @ mean), LEAST_SPREAD)))
 
     def move(self, rows: Any, lattice: Lattice) -> None:
-        """Replace each row in place by `(row - mean) * scale`, clipped to norm 1 on `lattice`.
+        """Replace each row in place by `(row - mean) * scale`, clipped to norm 1.
 
-        `rows` is an array or a tensor. Each new row is a function of its own row alone.
+        `rows` is a float array or tensor (rows, width). Entries are rounded to multiples of `lattice.step`. Each new
+        row is a function of its own row alone.
         """
         write_affine(rows, rows, self.mean, self.scale, lattice)
 
     def outputs_for(self, weight: np.ndarray, bias: np.ndarray) -> tuple[Any, Any]:
-        """Return the weights and biases for the original rows, given `weight` and `bias` for the centred rows.
+        """Return weights and biases for the original rows that give the outputs of a linear model on centred rows.
 
-        Weights have shape (outputs, width).
+        `weight` (outputs, width) and `bias` (outputs,) belong to the centred rows, `(row - mean) * scale`. The result
+        is `(scale * weight, bias - scale * weight @ mean)`. Clipping and rounding of centred rows are left out of
+        account.
         """
         weight = weight * self.scale
         return weight, bias - weight @ self.mean
 
 
 def write_affine(target: Any, rows: Any, mean: np.ndarray, factor: np.ndarray | float, lattice: Lattice) -> None:
-    """Write `(row - mean) * factor` of each of `rows`, clipped to norm 1 on `lattice`, to `target`.
+    """Write `(row - mean) * factor` of each row of `rows`, clipped to norm 1, to `target`.
 
-    `rows` and `target` are two arrays or two tensors of the same shape; they may be the same object.
+    Entries are rounded to multiples of `lattice.step`. `rows` and `target` (rows, width) are two float arrays or two
+    tensors of the same shape; they may be the same object. `mean` has one number for each column, and so has `factor`
+    unless it is one number.
     """
     array = isinstance(rows, np.ndarray)
     numbers: Any = np.asarray if array else rows.new_empty(0).double().new_tensor

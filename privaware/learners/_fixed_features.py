@@ -42,26 +42,34 @@ def feature_for(schema: Schema, bins: int = 0) -> Any:
 
 
 def rows_of(data: Data, feature: Any) -> np.ndarray:
-    """Return the rows of `data` after `feature`, as float32 numbers of bounded norm."""
+    """Return the rows of `data` after `feature`, a feature object such as `feature_for` returns.
+
+    The result has the shape and the number type that the feature returns; rows of `feature_for` are float32 (rows,
+    width). All rows are transformed at once.
+    """
     return features.apply((feature,), data.x, data.schema)
 
 
 MICROBATCH = {"cpu": 128, "cuda": 1024}
-"""Largest number of rows that a chain of features transforms at once: "cuda" if a GPU is available, else "cpu"."""
+"""Largest number of rows that features transform at once: "cuda" if PyTorch finds a GPU, else "cpu"."""
 
 ENTRYWISE = ("channels", "codes", "drop", "hashed", "onehot", "pixels", "standardise", "word_codes")
-"""Features whose entries are looked up, counted or scaled one by one, so that no sum is rounded."""
+"""Module names of features whose entries are looked up, counted or scaled one by one, so that no sum is rounded."""
 
 
 def rows_after(
     chain: tuple[Any, ...], data: Data, device: str = "cpu", progress: Callable[..., None] | None = None
 ) -> np.ndarray:
-    """Return flat float32 rows after the features in `chain`, each a function of its own row alone.
+    """Return the rows of `data` after the features in `chain`, flattened: float32 (rows, width).
 
-    Matrix products of networks round differently for different microbatch shapes. All microbatches therefore have the
-    same shape, and empty rows fill the last one. While a probe on synthetic rows finds that a row's result depends on
-    its position in the microbatch, the microbatch is made four times smaller, down to one row. `progress` is called
-    with the rows done, the declared number of rows, the seconds left and "features", never with the actual number.
+    `chain` is a tuple of feature objects that are applied in order. Each result is a function of its own row alone, bit
+    for bit. Matrix products of networks round differently for different microbatch shapes. So all microbatches have the
+    same shape, and rows of zeros (or empty texts) fill the last one. A probe on synthetic rows tests whether a row's
+    result depends on its position in the microbatch. While it does, the microbatch is made four times smaller, down to
+    one row.
+
+    `progress`, if given, is called with the number of finished rows, the declared number of rows, the seconds left and
+    "features". It never gets the true number of rows.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -77,11 +85,11 @@ def rows_after(
 
 
 def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.ndarray:
-    """Return the rows after the features in `chain`, each a function of its own row alone.
+    """Return the rows of `data` after the features in `chain`, not flattened, in the number type of the last feature.
 
-    Unlike the result of `rows_after`, they are not flattened, and have the number type that the features return. If all
-    features in `chain` are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one shape,
-    as in `rows_after`.
+    `chain` is a tuple of feature objects that are applied in order. Each result is a function of its own row alone, bit
+    for bit. If all features are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
+    shape, as in `rows_after`.
     """
     if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
         return features.apply(chain, data.x, data.schema, device)
@@ -90,16 +98,17 @@ def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.
 
 
 def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str = "cpu") -> np.ndarray:
-    """Return the outputs of the network of `model`, each a function of its own row of `inputs` alone.
+    """Return the raw outputs of the network of `model`, each a function of its own row of `inputs` alone, bit for bit.
 
-    The network is applied in microbatches of one shape, as the features are in `rows_after`.
+    The network is applied in microbatches of one shape, whose size a probe on synthetic rows chooses (see
+    `rows_after`). Texts without a text feature, which only a constant model accepts, are passed in one call instead.
 
     Parameters
     ----------
     model : Model
         The model.
     inputs : ndarray
-        The rows after the features of the model.
+        The rows (rows, ...), to which the features of the model were applied before.
     schema : Schema
         The schema of the rows; its declared number of rows is public.
     device : str
@@ -129,10 +138,11 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
 
 
 def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield (position of the first row, rows after the features) for each microbatch of `size` rows, fewer in the last.
+    """Yield, for each microbatch, the position of its first row and its rows after the features in `chain`, in order.
 
-    The features are those in `chain`. There is at least one microbatch, even without rows. If this process leads ranks,
-    each of them computes a part of the microbatches.
+    A microbatch has `size` rows of `data`, the last one perhaps fewer; without rows there is one microbatch with no
+    row. If this process is rank 0 of several `torchrun` processes and there are more than `size` rows, each rank
+    computes the features of a part of the microbatches.
     """
     ranks = current()
     if ranks is None or ranks.size == 1 or len(data) <= size:
@@ -150,9 +160,10 @@ def microbatch_features(chain: tuple[Any, ...], data: Data, device: str, size: i
 
 
 def _follow_features(ranks: Ranks, chain: tuple[Any, ...], schema: Schema, device: str, size: int) -> None:
-    """Compute the features in `chain` of this rank's microbatches, and send them to rank 0, which reports problems.
+    """On a rank other than 0, compute the features of this rank's microbatches of `size` rows and send them to rank 0.
 
-    The rows come from rank 0. A `PrivawareError` ends the function without an exception.
+    The rows come from rank 0, and the features are those in `chain`. If a rank raises a `PrivawareError`, this function
+    returns without an exception, because rank 0 raises the error.
     """
     import torch
 
@@ -167,9 +178,11 @@ def _follow_features(ranks: Ranks, chain: tuple[Any, ...], schema: Schema, devic
 def _own_features(
     ranks: Ranks, chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, device: str, size: int
 ) -> Any:
-    """Return the features of the microbatches r, r + ranks.size and so on of `rows`, for rank r, as one tensor.
+    """Return, as one tensor, the features of the microbatches of `rows` that this rank computes.
 
-    The features are those in `chain`. The tensor is empty if there is no such microbatch.
+    Microbatch i holds the rows from `i * size` to `(i + 1) * size`; rank r computes the microbatches r, r + ranks.size,
+    r + 2 * ranks.size and so on. The features are those in `chain`. The tensor (rows of these microbatches, ...) is
+    empty if there is no such microbatch.
     """
     import torch
 
@@ -179,7 +192,10 @@ def _own_features(
 
 
 def _padded_features(chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, device: str, size: int) -> np.ndarray:
-    """Return `rows` after the features in `chain`, computed in a microbatch that empty rows fill up to `size`."""
+    """Return `rows` after the features in `chain`, computed in one microbatch of `size` rows.
+
+    At most `size` rows are given. Rows of zeros, or empty texts, fill the microbatch; they are not in the result.
+    """
     empty = np.zeros((size - len(rows), *rows.shape[1:]), rows.dtype)
     if schema.form == "text":
         empty = np.full(empty.shape, "", dtype=object)
@@ -187,7 +203,11 @@ def _padded_features(chain: tuple[Any, ...], rows: np.ndarray, schema: Schema, d
 
 
 def _microbatch(chain: tuple[Any, ...], schema: Schema, device: str) -> int:
-    """Return the size of the microbatches in which the features in `chain` are applied."""
+    """Return the largest microbatch size, of those that `_fixed_size` tries, at which the features in `chain` are safe.
+
+    Safe means that the result of a row does not depend on its position in the microbatch. This is tested on synthetic
+    rows that fit `schema`, so no private row is read.
+    """
 
     def synthetic(size: int) -> np.ndarray:
         rng = np.random.default_rng(0)
@@ -211,8 +231,10 @@ def _fixed_size(
 ) -> int:
     """Return the largest tried microbatch size at which no result of `transform` depends on a row's position.
 
-    `synthetic` returns a given number of random rows, and `declared` is the declared number of rows. No private row is
-    read, so the size is public. It is 1 if results depend on the position at all tried sizes.
+    `transform` maps rows to results. `synthetic(size)` returns `size` random rows, and `declared` is the declared
+    number of rows. The sizes tried are the smaller of `MICROBATCH` and the power of two that is at least `declared`,
+    then a quarter of it, and so on. The result is 1 if results depend on the position at all tried sizes. No private
+    row is read, so the size is public.
     """
     import torch
 
@@ -224,7 +246,11 @@ def _fixed_size(
 
 
 def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.ndarray) -> bool:
-    """Return whether `transform` gives a synthetic row the same bits at the next position, next to other rows."""
+    """Return whether results of `transform` stay the same, bit for bit, when rows move to the next position.
+
+    The rows of the array `synthetic` are transformed twice: in their order, and moved by one position with a changed
+    first row. The function compares the results of all rows except the last one.
+    """
     before = transform(synthetic)
     moved = np.roll(synthetic, 1, axis=0)
     moved[0] = moved[-1]  # changes the neighbouring rows as well
@@ -233,7 +259,11 @@ def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.nd
 
 
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
-    """Return the shape of a row after the features in `chain`, computed on an empty row; (1,) if it has no numbers."""
+    """Return the shape of one row after the features in `chain`, without the axis of rows.
+
+    The shape is (1,) if the row has no numbers. It is computed by applying the features to one row of zeros, or to one
+    empty text.
+    """
     empty: Any = np.zeros((1, *schema.shape), np.float32)
     if schema.form == "text":
         empty = np.array([""], dtype=object)
@@ -244,14 +274,21 @@ def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
 
 
 def linear_model(schema: Schema, chain: tuple[Any, ...], weight: np.ndarray, bias: np.ndarray) -> Model:
-    """Return the model with `weight` (outputs, width) and `bias` on rows after the features in `chain`."""
+    """Return the linear model with `weight` and `bias` on rows after the features in `chain`.
+
+    `chain` is a tuple of feature objects. `weight` is (outputs, width) and `bias` (outputs,); the model stores both as
+    float32.
+    """
     architecture = {"name": "linear", "inputs": weight.shape[1], "outputs": len(weight)}
     tensors = {"output.weight": weight.astype(np.float32), "output.bias": bias.astype(np.float32)}
     return Model(schema=schema, features=chain, architecture=architecture, tensors=tensors)
 
 
 def constant_model(schema: Schema, outputs: np.ndarray) -> Model:
-    """Return the model that uses no column and predicts these `outputs` for every row."""
+    """Return the model that reads no column and predicts `outputs` for every row.
+
+    `outputs` has one logit for each class, or in a regression one number in [-1, 1], the scaled target.
+    """
     architecture = {"name": "constant", "inputs": 1, "outputs": len(outputs)}
     tensors = {"value": outputs.astype(np.float32)}
     return Model(schema=schema.keep(()), features=(), architecture=architecture, tensors=tensors)

@@ -20,7 +20,7 @@ LOG2E = math.log2(math.e)
 """The binary logarithm of e: `exp(x) = 2 ** (LOG2E * x)`."""
 
 ROUNDING_SHIFT = 1.5 * 2.0**23
-"""Adding this to a float32 leaves the nearest integer in the last bits of the sum."""
+"""Adding this number to a float32 below 2^22 leaves the nearest integer in the last bits of the sum."""
 
 EXP2_COEFFICIENTS = (1.0000000755, 0.6931210340, 0.2402210736, 0.0559220356, 0.0096760371)
 """Polynomial coefficients for `2**r` with r in [-1/2, 1/2], with a relative error of 4e-6."""
@@ -33,10 +33,11 @@ MAX_EXPONENT = 100.0
 
 
 def exp2(exponents: Any, factor: float = 1.0) -> Any:
-    """Return `factor * 2**exponents` in float32, with a relative error of 1e-5.
+    """Return `factor * 2**exponents` in float32, with a relative error of 1e-5, in the shape of `exponents`.
 
-    Exponents are clipped to [-MAX_EXPONENT, MAX_EXPONENT]. Each is split into an integer k and a remainder r; the
-    result is `2**k` times a polynomial in r.
+    `exponents` is a float array or tensor, which is not changed; its entries are clipped to [-MAX_EXPONENT,
+    MAX_EXPONENT]. Each is split into the nearest integer k and a remainder r; the result is `2**k` times a polynomial
+    in r.
 
     >>> exp2(np.array([0.0, 1.0, -2.0])).round(4).tolist()
     [1.0, 2.0, 0.25]
@@ -61,7 +62,9 @@ def exp2(exponents: Any, factor: float = 1.0) -> Any:
 
 
 def cosine(revolutions: np.ndarray) -> np.ndarray:
-    """Return `cos(2 * pi * revolutions)` in float32, with an error of 1e-6 while `revolutions` is small.
+    """Return `cos(2 * pi * revolutions)` in float32.
+
+    `revolutions` is a float32 array. The error is at most 1e-6 while its entries are small.
 
     >>> cosine(np.array([0.0, 0.25, -1.5], np.float32)).round(4).tolist()
     [1.0, 0.0, -1.0]
@@ -75,14 +78,16 @@ def cosine(revolutions: np.ndarray) -> np.ndarray:
 
 
 def tanh(values: np.ndarray) -> np.ndarray:
-    """Return the hyperbolic tangent of `values` in float64, with an error of 1e-5."""
+    """Return the hyperbolic tangent of the array `values` in float64, with an absolute error of 1e-5."""
     return np.asarray(1.0 - 2.0 / (exp2((2 * LOG2E) * values).astype(np.float64) + 1.0))
 
 
 def softmax_numerators(exponents: Any) -> Any:
-    """Return integers (classes, rows) in float32 proportional to `2**exponents`, rounded down.
+    """Return softmax weights before normalisation: integers (classes, rows), stored as float32.
 
-    `exponents` are (classes, rows). The sum over classes is at most 2**24, so float32 adds it exactly in any order.
+    They are about proportional to `2**exponents`. `exponents` are (classes, rows). A row's largest exponent is
+    subtracted from all its exponents first. The largest result of a row is about `2**(23 - ceil(log2(classes)))`, and
+    all results are rounded down. Their sum over classes is at most 2**24, so float32 adds it exactly in any order.
     """
     array, classes = isinstance(exponents, np.ndarray), len(exponents)
     differences = exponents - (exponents.max(axis=0) if array else exponents.amax(0))

@@ -36,15 +36,15 @@ class Student(PlainNetwork):
     Parameters
     ----------
     epochs : float
-        Number of passes over the labelled rows, which are about half of each batch.
+        Number of passes over the labelled rows, which are about half of each batch; not used if `steps` is given.
     unlabelled : float
         Weight of unlabelled rows; 0 leaves them out.
     temperature : float
         Temperature that sharpens the predictions for unlabelled rows; 1 leaves them unchanged.
     confidence : float
-        Predicted probability above which an unlabelled row is used.
+        Largest predicted class probability of an unlabelled row above which the student learns from the row.
     public : Data
-        The public rows; their labels are not used.
+        The public rows to label; labels that they have already are not used.
 
     Notes
     -----
@@ -68,7 +68,7 @@ class Student(PlainNetwork):
         expect_in(self._name, "[0, 1)", confidence=self.confidence)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Return one model for each noise multiplier, trained one after another, because each has its own votes."""
+        """Return one model for each noise multiplier in `noises`, trained one after another on votes of its own."""
         return [self.run(data, noise, rng) for noise in noises]
 
     def _pool(self) -> Data:
@@ -85,16 +85,20 @@ class Student(PlainNetwork):
             )
 
     def _trained_student(self, schema: Schema, pool: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
-        """Return the network trained on the public rows `pool` after the features; negative labels are missing."""
+        """Return the model of one student, trained on the public rows `pool` (rows after the features).
+
+        `labels` (rows,) has the class code of each row, or a negative number for a row without a label.
+        """
         return self._trained_students(schema, pool, [labels], rng)[0]
 
     def _trained_students(
         self, schema: Schema, pool: np.ndarray, labels: Sequence[np.ndarray], rng: Rng
     ) -> list[Model]:
-        """Return one network for each array in `labels`, trained on the public rows `pool`.
+        """Return one student's model for each array in `labels`, all trained on the public rows `pool`.
 
-        An array has the class code of each row of `pool`; a negative one means no label. The networks are trained as
-        one population if all have the same number of steps and the same batch size, and otherwise one after another.
+        `pool` holds rows after the features. An array has the class code of each row of `pool`, or a negative number
+        for a row without a label. The networks are trained as one stack if all have the same number of steps and the
+        same batch size, and otherwise one after another.
         """
         descents = [self._student_descent(pool, each) for each in labels]
         if any(descent != descents[0] for descent in descents):
@@ -120,10 +124,15 @@ class Student(PlainNetwork):
         return descent if descent.augment else replace(descent, augment=shifted if pool.ndim == 4 else jittered)
 
     def _targets(self, labels: np.ndarray, classes: int) -> Any:
-        """Return the function that gives the targets of each network at positions (networks, batch); see `Targets`.
+        """Return the function that gives each network its targets in a batch, as `Targets` describes.
 
-        Network i learns from row i of `labels`. The target of a labelled row is its class. The target of an unlabelled
-        row is the sharpened prediction, times `unlabelled`, if the prediction is surer than `confidence`, else zeros.
+        `labels` (networks, rows) has the class codes that each network learns, negative for a row without a label. The
+        function takes positions of rows (networks, batch) and the networks' predicted probabilities (networks, batch,
+        classes). It returns targets of the latter shape:
+        1. For a labelled row, the one-hot vector of its class.
+        2. For an unlabelled row whose largest probability exceeds `confidence`, `unlabelled` times its probabilities to
+           the power `1 / temperature`, normalised.
+        3. For any other row, zeros.
         """
         import torch
 
@@ -141,9 +150,11 @@ class Student(PlainNetwork):
 
 
 def _balanced(labels: np.ndarray, *, with_others: bool) -> np.ndarray:
-    """Return the positions of all rows; labelled rows, if fewer, are repeated to be about as many as unlabelled rows.
+    """Return positions of rows, with labelled rows repeated until they are about as many as unlabelled rows.
 
-    A negative label means no label. Without `with_others` only labelled rows are returned, each once.
+    A negative number in `labels` means no label. Labelled rows come first, each repeated
+    `max(1, unlabelled // labelled)` times, then all unlabelled rows. Without `with_others`, or without unlabelled rows,
+    the positions of labelled rows are returned, each once.
 
     >>> _balanced(np.array([1, -1, -1, -1, -1]), with_others=True).tolist()
     [0, 0, 0, 0, 1, 2, 3, 4]

@@ -1,10 +1,10 @@
 """The network of `amortised`: from noisy sums over levels to the scores of an additive model.
 
-A token is a level of a column together with one class, which is called its view; two classes have one view, for the
-second class. Blocks mix the levels of a column by attention, then columns by attention over one summary of each column;
-nothing depends on the order of columns. Inputs are sums of residuals divided by their noise and by the rows, ridge
-estimates of scores with several penalties, and public facts: rows, noise, columns, levels. Outputs are factors on those
-estimates and a term that is added.
+A token is a pair of a level of a column and a view. A view is a class whose scores are estimated: each class, or only
+the second of two classes. Blocks mix the levels of a column by attention, then columns by attention over one summary of
+each column; nothing depends on the order of columns. Inputs are sums of residuals divided by their noise and by the
+rows, ridge estimates of scores with several penalties, and public facts: rows, noise, columns, levels. Outputs are
+factors on those estimates and a term that is added.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonic
 __all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save"]
 
 MOST_ROUNDS = 3
-"""Largest number of rounds; the network has an input for each."""
+"""Largest number of releases (rounds); the network has an input for each."""
 PENALTIES = (0.5, 2.0, 8.0)
-"""Penalties of the ridge estimates, in standard deviations of the noise of a sum."""
+"""Penalties of the ridge estimates, as multiples of the standard deviation of the noise of a sum."""
 LARGEST_SCORE = 6.0
 """Estimates of a score are clipped to this absolute value."""
 
@@ -46,13 +46,14 @@ MOST_LOG_ROWS = math.log(2**14)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableFacts:
-    """The public facts of a batch of tables.
+    """The public facts of a batch of tables, as the network reads them.
 
     `exists` (tables, columns, levels) says which levels a column has; the arrays are padded to the largest number of
-    levels. `ordered` and `with_missing` (tables, columns) say whether a column is a number, and whether its last level
-    is for missing values. `rows` (tables,) is the number of rows. `scale` (tables,) is the standard deviation of the
-    noise of a first-round count: noise multiplier times sensitivity. `classes` is the number of classes,
-    `rounds` the number of all rounds, and `round_number` counts from 0.
+    levels. `ordered` (tables, columns) says whether a column is a number, and `with_missing` (tables, columns) whether
+    its last level is for missing values. `rows` (tables,) is the declared number of rows. `scale` (tables,) is the
+    standard deviation of the noise of a count in the first release: noise multiplier times sensitivity. `classes` is
+    the number of classes. `rounds` is the number of releases in all, and `round_number` the number of the present
+    release, from 0.
     """
 
     exists: Tensor
@@ -66,7 +67,11 @@ class TableFacts:
 
     @property
     def positions(self) -> Tensor:
-        """Return the place of each level, from 0 to 1 along the levels of a number; 0 for categories and missing."""
+        """Return the position of each level in its column: (tables, columns, levels).
+
+        The levels of a number are evenly spaced from 0 to 1. Levels of categories, levels for missing values and padded
+        levels have 0.
+        """
         known = self.exists.sum(2) - self.with_missing.long()
         at = torch.arange(self.exists.shape[2], device=self.exists.device)
         inside = self.ordered[..., None] & (at < known[..., None])
@@ -74,13 +79,17 @@ class TableFacts:
 
     @property
     def is_missing(self) -> Tensor:
-        """Return which levels (tables, columns, levels) are for missing values."""
+        """Return a Boolean for each level (tables, columns, levels): whether it is for missing values."""
         at = torch.arange(self.exists.shape[2], device=self.exists.device)
         return self.with_missing[..., None] & (at == self.exists.sum(2, keepdim=True) - 1)
 
     @property
     def harmonics(self) -> Tensor:
-        """Return the harmonics at each level (tables, columns, levels, 4); 0 for categories and missing values."""
+        """Return the four harmonics at each level: (tables, columns, levels, 4).
+
+        At position p (see `positions`) they are cos(pi p), sin(pi p), cos(2 pi p) and sin(2 pi p). They are 0 for
+        categories, missing values and padded levels.
+        """
         inside = self.ordered[..., None] & self.exists & ~self.is_missing
         return torch.stack(harmonics(math.pi * self.positions, torch.cos, torch.sin), -1) * inside[..., None]
 
@@ -95,19 +104,27 @@ class TableFacts:
 
     @property
     def harmonic_scale(self) -> Tensor:
-        """Return the standard deviation of the noise in the sum of each harmonic (tables, 1, 1, 4)."""
+        """Return the standard deviation of the noise in the sum of each harmonic: (tables, 1, 1, 4).
+
+        It is `scale / sqrt(weight)`, where `weight` is the harmonic's entry in `HARMONIC_WEIGHTS`.
+        """
         weights = torch.tensor(HARMONIC_WEIGHTS, device=self.scale.device, dtype=self.scale.dtype)
         return self.scale[:, None, None, None] / weights.sqrt()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residuals:
-    """Noisy sums of the residuals of a model, and the noisy counts of the first round.
+    """Noisy sums over rows of the residuals of a model, and the noisy counts of the first release.
 
-    `levels` (tables, views, columns, levels), `harmonics` and `total` are sums over the rows of each level, times each
-    harmonic, and over all rows. `spread` (tables, views) is the standard deviation of their noise as a multiple of
-    `TableFacts.bin_scale`, `harmonic_scale` and `scale`. `counts` (tables, columns, levels) are noisy numbers of rows
-    at each level, with noise of standard deviation `count_scale`. `shares` (tables, views) are frequencies of classes.
+    A view is a class whose scores are estimated: each class, or only the second of two classes. The residual of a row
+    is 1 if the row has the class, else 0, minus the predicted probability.
+
+    `levels` (tables, views, columns, levels) sums residuals over the rows at each level. `harmonics` (tables, views,
+    columns, 4) sums them times each harmonic, and `total` (tables, views) sums them over all rows. `spread` (tables,
+    views) says how noisy these sums are: their noise has the standard deviation `spread` times `TableFacts.bin_scale`,
+    `harmonic_scale` and `scale`. `counts` (tables, columns, levels) are noisy numbers of rows at each level, with noise
+    of standard deviation `count_scale` (tables, columns, 1). `shares` (tables, views) are the estimated frequencies of
+    the classes.
     """
 
     levels: Tensor
@@ -119,9 +136,9 @@ class Residuals:
     shares: Tensor
 
     def later(self, levels: Tensor, harmonics: Tensor, total: Tensor, spread: float) -> Residuals:
-        """Return the residuals of a later round, with these sums and this `spread`; counts and shares stay.
+        """Return the residuals of a later release: these sums and this `spread`, with the same counts and shares.
 
-        The sums have the shapes of the first round; `spread` is one number for all tables and views.
+        The sums have the shapes of the fields of the same names; `spread` is one number for all tables and views.
         """
         return replace(
             self, levels=levels, harmonics=harmonics, total=total, spread=torch.full_like(self.spread, spread)
@@ -129,10 +146,12 @@ class Residuals:
 
 
 def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Tensor) -> Residuals:
-    """Return the residuals of the model that predicts the class frequencies, from noisy counts.
+    """Return the residuals of the model that predicts the class frequencies for every row, from noisy counts.
 
     `levels` (tables, classes, columns, levels), `harmonics` (tables, classes, columns, 4) and `totals` (tables,
-    classes) are the noisy counts of each class. The class frequencies are estimated from all of them.
+    classes) are the noisy counts of the rows of each class: at each level, times each harmonic, and over all rows. The
+    class frequencies are estimated from `levels` and `totals`, weighted by their precision. Two classes give one view,
+    the second class.
     """
     exists, classes = facts.exists[:, None], facts.classes
     levels = levels * exists
@@ -160,7 +179,11 @@ def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Te
 
 
 class TableNetwork(nn.Module):
-    """A network of `blocks` attention blocks with `heads` heads each; a token has `width` numbers."""
+    """A transformer that turns noisy sums over levels into scores of an additive model.
+
+    It has `blocks` attention blocks with `heads` heads each. A token is a pair of a level and a class, and has `width`
+    numbers. The initial output weights are zeros, so an untrained network returns the scores that it is given.
+    """
 
     def __init__(self, width: int = 96, blocks: int = 4, heads: int = 4) -> None:
         super().__init__()
@@ -180,8 +203,10 @@ class TableNetwork(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the new scores, a term to add to the bias, and the memory for the next round.
 
-        The scores have the shape (tables, views, columns, levels), the term has the shape (tables, views). `scores` and
-        `memory` were returned by the previous round. In the first round `scores` is zero and `memory` is None.
+        The scores have the shape (tables, views, columns, levels), and the term (tables, views). A view is a class
+        whose scores are estimated: each class, or only the second of two classes. The memory is the last hidden state
+        (tables, views, columns, levels, width). `scores` and `memory` are those that the previous round returned. In
+        the first round `scores` is zero and `memory` is None.
         """
         token, column, whole, estimates = _inputs(facts, residuals, scores)
         tables, views, columns, levels, _ = token.shape
@@ -237,10 +262,12 @@ class _Block(nn.Module):
 
 
 def _inputs(facts: TableFacts, residuals: Residuals, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the inputs for levels, columns and the table, and the estimates of scores that the outputs combine.
+    """Return four tensors: the inputs for levels, columns and the table, and the estimates that the outputs combine.
 
     Their shapes are (tables, views, columns, levels, `LEVEL_INPUTS`), (tables, views, columns, `COLUMN_INPUTS`),
-    (tables, views, `TABLE_INPUTS`) and (tables, views, columns, levels, estimates).
+    (tables, views, `TABLE_INPUTS`) and (tables, views, columns, levels, estimates). The estimates of a level's score
+    are one ridge estimate for each of `PENALTIES`, then one term for each harmonic. `scores` are the scores so far
+    (tables, views, columns, levels).
     """
     share, spread = residuals.shares[..., None, None], residuals.spread[..., None, None]
     variance, rows = share * (1 - share), facts.rows[:, None, None, None]
@@ -309,9 +336,9 @@ def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
 
 
 def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None:
-    """Write the weights of `network` to `file`, in half precision as safetensors.
+    """Write the weights of `network` to `file`, as a safetensors file in half precision.
 
-    `metadata` says how the weights were made; the width, blocks and heads of the network are added to it.
+    `metadata` is text about how the weights were made; "width", "blocks" and "heads" of the network are added to it.
     """
     from safetensors.torch import save_file
 
@@ -321,9 +348,9 @@ def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None
 
 
 def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
-    """Return the network that `save` wrote, in single precision and evaluation mode, on `device`.
+    """Return the network in `file`, which `save` wrote: float32, in evaluation mode, without gradients, on `device`.
 
-    Raise `WrongInput` if the file is missing or cannot be read.
+    Raise `WrongInput` if the file is missing, cannot be read or holds another network.
     """
     from safetensors import SafetensorError, safe_open
 

@@ -22,16 +22,17 @@ from privaware.schema import Schema
 __all__ = ["LevelSums", "Rounds"]
 
 LATTICE = Lattice(bound=1.0, bits=10)
-"""Lattice of the weights of levels and harmonics."""
+"""The weights of levels and harmonics are rounded to multiples of 2^-10 in [-1, 1]."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LevelSums:
-    """The map from sums over levels to the sums that are released.
+    """The linear map from exact sums over the levels of each column to the sums that are released.
 
-    For each column, a matrix (levels, levels + harmonics) in `matrices` maps the sums of its levels to released sums;
-    a category has no harmonics. No row of a matrix has norm above 1. `ordered` and `with_missing` say of each column
-    whether it is a number, and whether its last level is for missing values.
+    `matrices` has, for each column, an array (levels, levels + harmonics) that maps the sums of the column's levels to
+    its released sums; a category has no harmonics, and its matrix is the identity. No row of a matrix has norm above 1.
+    `ordered` and `with_missing` say of each column whether it is a number, and whether its last level is for missing
+    values.
     """
 
     matrices: tuple[np.ndarray, ...]
@@ -40,7 +41,10 @@ class LevelSums:
 
     @classmethod
     def of(cls, schema: Schema, levels: tuple[int, ...]) -> LevelSums:
-        """Return the map from sums over levels to released sums; the columns of `schema` have `levels` levels each."""
+        """Return the map for the columns in `schema.used`.
+
+        `levels` is the number of levels of each of these columns, the level for missing values included.
+        """
         ordered = tuple(column.kind == "number" for column in schema.used)
         missing = tuple(column.missing == "category" for column in schema.used)
         facts = zip(levels, ordered, missing, strict=True)
@@ -48,7 +52,7 @@ class LevelSums:
 
     @property
     def length(self) -> float:
-        """Return the largest L2 change of the release by one row, divided by the norm of the row's residual."""
+        """Return the largest L2 change of the release by one row, divided by the norm of its residual."""
         return math.sqrt(1 + len(self.matrices))
 
     def of_levels(self, exact: np.ndarray) -> np.ndarray:
@@ -65,10 +69,11 @@ class LevelSums:
         return np.concatenate(parts, axis=1)
 
     def split(self, noisy: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
-        """Return the total and, for each column, the sums of levels and of harmonics, divided by their factors.
+        """Return the sum of all rows, and two lists with the sums of levels and of harmonics of each column.
 
-        `noisy` (..., outputs, released sums) is a release. The factors are the square roots of `LEVEL_WEIGHT` and
-        `HARMONIC_WEIGHTS`. For a category the factor of a level is 1, and the harmonics are zeros.
+        `noisy` (..., outputs, released sums) is a release. The shapes are (..., outputs), (..., outputs, levels) and
+        (..., outputs, 4). Sums of a number are divided by the weights that they were released with: the square roots of
+        `LEVEL_WEIGHT` and `HARMONIC_WEIGHTS`. A category keeps its sums of levels, and its sums of harmonics are zeros.
         """
         levels, smooth, at = [], [], 1
         for matrix, ordered in zip(self.matrices, self.ordered, strict=True):
@@ -93,10 +98,11 @@ def _matrix(levels: int, ordered: bool, with_missing: bool) -> np.ndarray:
 
 
 class Rounds:
-    """The releases so far for one table, and the models that follow from them.
+    """The releases so far for one table, and the additive models that a pretrained network makes of them.
 
-    `scale` is the standard deviation of the noise of a first-round count, and `rounds` the number of releases in all.
-    `rows` is the declared number of rows, and `sums` the map by which the releases were made.
+    `network` is the network, and `sums` the map by which the releases were made. `rows` is the declared number of rows.
+    `scale` is the standard deviation of the noise of a count in the first release, and `rounds` the number of releases
+    in all.
     """
 
     def __init__(self, network: TableNetwork, sums: LevelSums, *, rows: int, scale: float, rounds: int) -> None:
@@ -106,18 +112,21 @@ class Rounds:
         self.releases: list[tuple[np.ndarray, float]] = []
 
     def after(self, noisy: np.ndarray, length: float) -> np.ndarray:
-        """Add the release `noisy`, and return the model (1 + all levels, outputs): bias, then scores.
+        """Store one more release, and return the additive model that follows from all releases so far.
 
-        The model follows from all releases so far. `length` is the largest norm of a row's residual in this release (1
-        for counts); its noise is `scale * length`.
+        `noisy` (outputs, released sums) is the release. `length` is the largest norm of a row's residual in it (1 for
+        the counts of the first release); its noise has the standard deviation `scale * length`. The model is an array
+        (1 + all levels, outputs): the bias of each output, then the score of each level.
         """
         self.releases.append((noisy, length))
         return np.asarray(self._models([noisy[None] for noisy, _ in self.releases])[0])
 
     def deviations(self, copies: int, generator: np.random.Generator) -> np.ndarray:
-        """Return, for each column, the standard deviation of its scores over `copies` noisier versions of the releases.
+        """Estimate, for each column, the standard deviation of its scores that the noise of the releases causes.
 
-        In each version noise of the same scale is added once more. Variances are averaged over levels and outputs.
+        Noise of the same standard deviation is added to the releases once more, `copies` times, with numbers from
+        `generator`, and a model follows from each copy. The variance of a score over these models is averaged over the
+        levels of a column and over outputs. The result (columns,) is the square root of this mean.
         """
         noisy = [
             release + self.scale * length * generator.standard_normal((copies, *release.shape))
@@ -128,9 +137,10 @@ class Rounds:
 
     @torch.no_grad()
     def _models(self, releases: list[np.ndarray]) -> np.ndarray:
-        """Return the models (copies, 1 + all levels, outputs) that follow from `releases`, one for each copy.
+        """Return the additive models (copies, 1 + all levels, outputs) that follow from `releases`.
 
-        Each of `releases` has the shape (copies, outputs, released sums); copies differ in their noise only.
+        Each array in `releases`, one for each round, has the shape (copies, outputs, released sums). Copies differ in
+        their noise only, and each gives a model of its own.
         """
         copies, classes = releases[0].shape[:2]
         facts = self._facts(copies, classes, 0)
@@ -149,9 +159,10 @@ class Rounds:
         return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the sums of the release `noisy`, by level, by harmonic and over all rows.
+        """Return the sums of one release by level, by harmonic and over all rows, as float32 tensors.
 
-        Their shapes are (copies, outputs, columns, most levels), (copies, outputs, columns, 4) and (copies, outputs).
+        `noisy` is (copies, outputs, released sums). The shapes are (copies, outputs, columns, most levels), (copies,
+        outputs, columns, 4) and (copies, outputs). Columns with fewer levels are padded with zeros.
         """
         total, levels, harmonics = self.sums.split(noisy)
         padded = np.zeros((*noisy.shape[:2], len(levels), max(self.levels)))

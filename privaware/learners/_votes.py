@@ -20,16 +20,17 @@ VOTES = ("lnmax", "gnmax", "confident_gnmax")
 """Names of the noisy votes: Laplace noise, Gaussian noise, and Gaussian noise after a test of confidence."""
 
 NO_LABEL = -1
-"""Label of a row that no vote has labelled."""
+"""The number in an array of class codes that means that a row has no label."""
 
 MARGIN = 1 + 2.0**-20
 """Factor on the sensitivity that covers the rounding of fractional votes."""
 
 
 def vote_event(vote: str, noise: float) -> Event:
-    """Return the privacy cost of one noisy vote, without a test of confidence.
+    """Return the event (the privacy cost) of releasing the winner of one noisy vote, without a test of confidence.
 
-    `noise` is the noise multiplier. Laplace noise of scale b = 2 * noise costs pure epsilon 2 / b.
+    `vote` is one of `VOTES`, and `noise` is the noise multiplier. "lnmax" adds Laplace noise of scale `b = 2 * noise`
+    and costs pure epsilon `2 / b = 1 / noise`. The other votes cost `Gaussian(noise)`.
 
     >>> vote_event("lnmax", noise=10.0), vote_event("gnmax", noise=10.0)
     (Pure(epsilon=0.1), Gaussian(noise=10.0))
@@ -38,10 +39,11 @@ def vote_event(vote: str, noise: float) -> Event:
 
 
 def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """Return the class with the most noisy votes of each query, given `exact_votes` (queries, classes).
+    """Return the class with the most votes after noise, as a class code for each query: int64 (queries,).
 
-    `vote` is one of `VOTES`; confidence is not tested. Each query gets its own noise: Laplace of scale 2 * noise for
-    "lnmax", or Gaussian of standard deviation sqrt(2) * noise for the other votes.
+    `exact_votes` (queries, classes) are the votes, perhaps fractions, and `vote` is one of `VOTES`. Confidence is not
+    tested. Each count gets noise of its own: Laplace of scale `2 * noise` for "lnmax", or Gaussian of standard
+    deviation `sqrt(2) * noise` for the other votes, both times `MARGIN`.
     """
     if not len(exact_votes):
         return np.zeros(0, np.int64)
@@ -54,9 +56,10 @@ def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> 
 
 
 def is_confident(exact_votes: np.ndarray, least: float, noise: float, rng: Rng) -> np.ndarray:
-    """Return, for each query, whether its largest number of votes is at least `least` after noise.
+    """Return a Boolean for each query: whether its largest number of votes plus Gaussian noise is at least `least`.
 
-    `exact_votes` is (queries, classes). The noise is Gaussian with standard deviation `noise`.
+    `exact_votes` (queries, classes) are the votes, and `least` is a number of votes. The noise has standard deviation
+    `noise * MARGIN`; each query gets its own.
     """
     each = np.full(len(exact_votes), noise)
     return np.asarray(rng.gaussian(exact_votes.max(axis=1), noise=each, sensitivity=MARGIN) >= least)

@@ -56,12 +56,12 @@ from privaware.schema import Schema
 __all__ = ["Adassp"]
 
 TARGETS = Lattice(bound=1.0, bits=20)
-"""Lattice to which targets are rounded."""
+"""Targets, in [-1, 1], are rounded towards zero to multiples of 2^-20."""
 
 EIGENVALUE_ERROR = 2.0**-17
 """Bound on what rounding adds to the sensitivity of an eigenvalue, divided by `width * R**2`.
 
-`width` is the number of entries of a row and R bounds the norm of a row. The routine errs by at most
+`width` is the number of entries of a row and R bounds the norm of a row. The eigenvalue routine errs by at most
 `8 * width * 2**-53` times the norm of the second-moment matrix. This norm is at most `R**2` times the number of rows,
 for up to 2**32 rows, and the errors of two neighbouring data sets add up.
 """
@@ -74,7 +74,8 @@ class Adassp(Learner):
     Parameters
     ----------
     chance : float
-        The probability that the noise exceeds the level which the ridge is computed for.
+        Failure probability of each of the two bounds on the noise from which the ridge is computed, from 1e-9 to 0.5. A
+        smaller value gives a larger ridge.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

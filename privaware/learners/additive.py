@@ -44,9 +44,10 @@ __all__ = ["Additive"]
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(RandomTrees):
-    """A learner of an additive model by `steps` of gradient descent.
+    """A learner of an additive model, by `steps` steps of noisy gradient descent.
 
-    By default it has no `trees`; a tree of depth 2 reads at most two columns.
+    If `trees` is above 0, as many random trees follow; by default there are none. A tree of depth 2 reads at most two
+    columns.
     """
 
     trees: int = 0

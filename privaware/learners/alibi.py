@@ -38,7 +38,7 @@ from privaware.schema import Schema
 __all__ = ["Alibi", "evidence", "posterior"]
 
 PRIORS = ("model", "uniform")
-"""Choices of the prior probabilities of a label."""
+"""Choices of the prior probabilities of a label: the predictions of the model, or equal probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Alibi(PlainNetwork):
     steps, lr : optional
         For a softmax regression, the number of full-batch steps (default 300) and the learning rate (default 4).
 
-    Notes ----- `momentum` and `decay` (weight decay) apply to networks and to softmax regression. All other settings of
+    `momentum` and `decay` (weight decay) apply to networks and to softmax regression. All other settings of
     `PlainNetwork`, which explains them, apply to networks only.
     """
 
@@ -88,7 +88,11 @@ class Alibi(PlainNetwork):
         return [linear_model(data.schema, (feature,), *self._regress(rows, support)) for support in supports]
 
     def _train(self, data: Data, supports: np.ndarray, rng: Rng) -> list[Model]:
-        """Train one network for each slice of `supports` (networks, rows, classes), as one population."""
+        """Return one trained model for each slice of `supports`, all trained as one stack.
+
+        `supports` (networks, rows, classes) are log-likelihoods of the noisy labels, as `evidence` returns them. At
+        each step the target of a row is `softmax(log(prior) + support)`.
+        """
         import torch
 
         support = torch.from_numpy(supports).to(self.device)
@@ -103,7 +107,11 @@ class Alibi(PlainNetwork):
         return [self._model(data.schema, module) for module in trained]
 
     def _regress(self, rows: np.ndarray, support: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights and biases of a softmax regression trained on the evidence `support` (rows, classes)."""
+        """Return weights (classes, width) and biases (classes,) of a softmax regression trained by full-batch descent.
+
+        `rows` are (rows, width). `support` (rows, classes) are log-likelihoods of the noisy labels, as `evidence`
+        returns them.
+        """
         theta = np.zeros((rows.shape[1] + 1, support.shape[1]), np.float32)
         velocity = np.zeros_like(theta)
         lr = 4.0 if self.lr is None else self.lr
@@ -118,12 +126,12 @@ class Alibi(PlainNetwork):
 
 
 def evidence(noisy: np.ndarray, scale: float) -> np.ndarray:
-    """Return the log-likelihood of each class given a noisy one-hot vector, up to a constant.
+    """Return the log-likelihood of a noisy one-hot vector for each true class, up to a constant.
 
     Parameters
     ----------
     noisy : numpy.ndarray
-        One-hot vectors with Laplace noise, one for each row.
+        One-hot vectors with Laplace noise (rows, classes).
     scale : float
         The scale of the Laplace noise.
 
@@ -137,7 +145,7 @@ def evidence(noisy: np.ndarray, scale: float) -> np.ndarray:
 
 
 def posterior(prior: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """Return the posterior probabilities of the true class.
+    """Return the posterior probabilities of the classes of each row: `softmax(log(prior) + support)`.
 
     Parameters
     ----------

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["Amortised"]
 
 SHIPPED = Path(__file__).with_name("amortised.safetensors")
-"""The weights of the network that the package contains."""
+"""Path of the safetensors file with the network's weights that the package contains."""
 COPIES = 8
-"""Number of times that noise is added to the releases once more, to estimate how far noise moves the scores."""
+"""Number of noisier copies of the releases from which the standard deviation of the scores is estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +67,12 @@ class Amortised(Learner):
     Parameters
     ----------
     rounds : int
-        Number of passes over the rows, which share the budget equally.
+        Number of passes over the rows, from 1 to 3; each is one release, and they share the budget equally.
     cells : int
-        About how many levels a number column without declared bins has.
+        Approximate number of levels of a number column without declared bins, from 4 to 4096.
     weights : str, optional
-        A file written by `privaware reproduce ours/tables_prior/weights`; by default the file in the package.
+        Path of a file of network weights written by `privaware reproduce ours/tables_prior/weights`; by default the
+        file in the package.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

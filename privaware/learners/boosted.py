@@ -55,9 +55,10 @@ __all__ = ["Boosted"]
 
 @dataclass(frozen=True, kw_only=True)
 class Boosted(RandomTrees):
-    """A learner that starts from an additive model and adds `trees` of depth `depth`.
+    """A learner of an additive model followed by `trees` random trees of depth `depth`, by noisy gradient boosting.
 
-    Outputs of a skewed target are corrected with strength `skew_correction`.
+    `skew_correction` is the strength, from 0 (none) to 1, with which the outputs for a skewed regression target are
+    corrected.
     """
 
     skew_correction: float = 0.3

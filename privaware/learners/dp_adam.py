@@ -38,7 +38,7 @@ class DpAdam(Network):
     lr : float
         The learning rate.
     correct : bool
-        Whether the variance of the noise is subtracted from Adam's second moment.
+        Whether the variance of the noise in a gradient is subtracted from Adam's second moment.
 
     Notes
     -----

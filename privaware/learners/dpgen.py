@@ -54,18 +54,20 @@ from privaware.schema import Schema
 __all__ = ["DpGen", "ScoreSettings"]
 
 PLAUSIBLE = 5.0
-"""Largest difference of a pixel between the two rows of a pair, in standard deviations of the noise of the pair.
+"""Largest plausible difference of a pixel between a noisy row and the answer in its pair, divided by the noise level.
 
-A pair that differs more gets a larger noise level.
+A pair with a larger difference gets a larger noise level (see `plausible_level`).
 """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairs:
-    """Training pairs: `noisy` rows, the position of the row that each has as its `answer`, and a noise `level` of each.
+    """Training pairs of a noisy row and the answer of a randomised response.
 
-    The answer comes from a randomised response, so it often is another row than the one to which noise was added. The
-    level may be larger than that of the added noise (see `plausible_level`).
+    `noisy` (pairs, ...) are rows plus Gaussian noise. `answer` (pairs,) is the position, among the rows, of the row
+    that the randomised response returned: often another row than the one that got the noise. `level` (pairs,) is the
+    standard deviation of noise that the score network is told. It is the standard deviation of the added noise, or a
+    larger one (see `plausible_level`).
     """
 
     noisy: np.ndarray
@@ -76,11 +78,13 @@ class Pairs:
 def response_pairs(
     rows: np.ndarray, levels: np.ndarray, *, epsilon: float, candidates: int, pairs: int, rng: Rng
 ) -> Pairs:
-    """Return `pairs` pairs of a noisy row and the answer of its randomised response; none if there are no rows.
+    """Return `pairs` pairs of a noisy row and the answer of its randomised response; no pair if there are no rows.
 
-    `levels` are standard deviations of noise in decreasing order. Rows are shuffled and cut into sets of `candidates`,
-    again and again until there are enough pairs. The answer for a row is a row of its set, by randomised response with
-    `epsilon`. A pair has a random level, or a larger one where `plausible_level` demands it.
+    `levels` are standard deviations of noise in decreasing order. The rows are shuffled and cut into sets of
+    `candidates` rows (the last set may have fewer), again and again until there are enough pairs. The answer for a row
+    is a row of its own set: itself with the keep probability of randomised response at `epsilon`, otherwise another
+    one. Gaussian noise with a standard deviation drawn from `levels` is added to the row. The pair states this level,
+    or a larger one where `plausible_level` demands it.
     """
     position, answer = np.zeros(0, np.int64), np.zeros(0, np.int64)
     while len(rows) and len(position) < pairs:
@@ -101,7 +105,10 @@ def response_pairs(
 
 
 def plausible_level(apart: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return the index of the smallest of the decreasing `levels` that is at least `apart / PLAUSIBLE`; 0 if none is.
+    """Return, for each pair, the index of the smallest of `levels` that is at least `apart / PLAUSIBLE`; 0 if none is.
+
+    `apart` (pairs,) is the largest absolute difference of a pixel between the two rows of a pair. `levels` are in
+    decreasing order.
 
     >>> plausible_level(np.array([0.0, 4.9, 5.1, 99.0]), np.array([10.0, 1.0, 0.1])).tolist()
     [2, 1, 0, 0]
@@ -123,10 +130,11 @@ REASON = (
 class ScoreSettings:
     """Settings of the score network, its training and its sampling.
 
-    `width` and `stages` describe the network (0 stages: one image for each class, and no network). There are `levels`
-    noise levels with standard deviations from `largest` to `smallest`. Training takes `steps` batches of `batch` rows
-    with Adam's learning rate `lr`; `ema` is the decay of the average of the weights. Sampling takes `langevin` steps at
-    each level, of size `rate` at the smallest level.
+    `width` is the number of channels and `stages` the number of residual stages of the network; with 0 stages one image
+    for each class is learnt, and no network. There are `levels` noise levels with standard deviations from `largest` to
+    `smallest`. Training takes `steps` batches of `batch` rows with Adam's learning rate `lr`; `ema` is the decay of the
+    average of the weights. Sampling takes `langevin` Langevin steps at each level; their size is
+    `rate * (level / smallest)**2`.
     """
 
     width: int = 128
@@ -159,8 +167,9 @@ CORRECTED |= {"steps": 200, "batch": 256, "lr": 0.01, "ema": 0.95}
 class DpGen(PlainNetwork):
     """A learner that trains a network on synthetic images.
 
-    As published, randomised response has epsilon `1 / noise`, which protects no row because the answers are rows. The
-    labelling classifier is trained on the `public` rows, or on the private rows if `public` is None.
+    As published, randomised response has epsilon `1 / noise`, which protects no row because the answers are rows. A
+    classifier labels the images; it is trained on the `public` rows, or on the private rows if `public` is None.
+    Corrected, `noise` is the noise multiplier of DP-SGD.
 
     Parameters
     ----------
@@ -229,10 +238,11 @@ class DpGen(PlainNetwork):
         return [self._trained_on(replace(data, x=images, y=labels), rng) for images, labels in synthetic]
 
     def synthesise(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """Return the synthetic images, with pixels in [0, 1] as in the rows, and their class codes.
+        """Return `samples` synthetic images, with pixels in [0, 1], and their class codes.
 
-        As published, a classifier chooses the codes after sampling. Corrected, each class has the same
-        share of the images.
+        The shapes are (samples, channels, height, width) and (samples,). As published, a classifier chooses the codes
+        after sampling. Corrected, the codes are chosen first: 0, 1, 2 and so on in turn, so all classes have the same
+        number of images, up to one.
         """
         classes = len(data.schema.classes)
         if self.variant == "published":
@@ -300,7 +310,11 @@ class DpGen(PlainNetwork):
         return self._training().run(network, gradients)
 
     def _trained_privately(self, data: Data, noise: float, rng: Rng, journal: ReleaseJournal) -> Any:
-        """Return the conditional score network trained by DP-SGD, continued from the last state in the `journal`."""
+        """Return the class-conditional score network of the variant "corrected", trained by DP-SGD and Adam.
+
+        Its weights are the moving average over the steps. Training continues from the last state in the `journal`, if
+        there is one.
+        """
         import torch
 
         from privaware.descent import gradient_queries
@@ -353,5 +367,5 @@ class DpGen(PlainNetwork):
 
 
 def _pixels(data: Data) -> np.ndarray:
-    """Return the images with pixels clipped to [0, 1]; NaN becomes 0."""
+    """Return the images of `data` as float32, with pixels clipped to [0, 1]; NaN becomes 0."""
     return np.clip(np.nan_to_num(np.asarray(data.x, dtype=np.float32), nan=0.0), 0.0, 1.0)

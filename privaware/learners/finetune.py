@@ -53,7 +53,10 @@ from privaware.schema import Schema
 __all__ = ["Finetune"]
 
 LR = 8.4
-"""Default of `lr * noise * norm` at a batch size of `LR_BATCH`; docs/results/prior.md compares other values."""
+"""Default of the product `lr * noise * norm` at batch size `LR_BATCH`, where `noise` is the noise multiplier.
+
+docs/results/prior.md compares other values.
+"""
 
 LR_BATCH = 4096
 """Batch size at which `LR` holds; the default learning rate is proportional to the batch size."""
@@ -81,23 +84,26 @@ class Finetune(Learner):
     norm : float
         Clipping norm of the second phase.
     lr : float, optional
-        Learning rate of the second phase; by default it follows from the noise multiplier, the clipping norm and the
-        batch size.
+        Learning rate of the second phase; by default `LR * batch / LR_BATCH / (noise * norm)`, at most
+        `LARGEST_LR / norm`.
     head_rate : float
         Learning rate of the head in the second phase, as a multiple of `lr`.
     frozen : int, optional
-        Number of first blocks that keep their weights, with the layer before them; by default the blocks of the first
-        stage. 0 trains everything.
+        Number of first blocks that keep their weights, together with the layer before all blocks; by default the blocks
+        of the first of three stages. 0 trains everything.
     copies : int
         Number of randomly shifted copies of each image, or 1 for the image itself. Every second copy is mirrored if
         `copies` is even and the prior is mirrored.
     average, schedule
-        The weight average and the learning-rate schedule, as for `dpsgd`.
+        The average of weights that is released, and the schedule of the learning rate. `average` is a fraction of last
+        steps, or a table such as {"name": "ema", "decay": 0.98}; `schedule` is a table such as {"name": "cosine",
+        "end": 0.1}.
     precision : str
         "float32", "tf32" or "bf16". In a lower precision products are rounded, and gradients are clipped slightly below
         `norm`.
     overflow : float
-        As for `dpsgd`.
+        Bound, charged to delta, on the probability that a Poisson sample does not fit into its batch of fixed shape,
+        which is faster on a GPU. 0 for batches of any size.
     initial : Model, optional
         A model of this learner from whose weights the second phase starts; the first phase is then skipped.
     device, progress, journal
@@ -172,14 +178,16 @@ class Finetune(Learner):
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
         """Return this learner with a fraction `share` of the steps of its second phase, rounded up and at least one.
 
-        With `initial` the second phase starts from its weights, and the first phase is skipped.
+        If the model `initial` is given, the second phase starts from its weights, and the first phase is skipped.
+        Otherwise the first phase has all its steps. `schema` is not used.
         """
         return replace(self, steps=max(1, math.ceil(share * self.steps)), initial=initial)
 
     def learning_rate(self, noise: float) -> float:
         """Return the learning rate of the second phase.
 
-        It is `lr` if given, else `LR * batch / LR_BATCH / (noise * norm)`, at most `LARGEST_LR / norm`.
+        It is `lr` if given, else `LR * batch / LR_BATCH / (noise * norm)`, at most `LARGEST_LR / norm`. `noise` is the
+        noise multiplier of the second phase.
         """
         if self.lr is not None:
             return self.lr
@@ -195,7 +203,7 @@ class Finetune(Learner):
         return (PriorInputs(),)
 
     def _head(self) -> Any:
-        """Return the learner of the first phase."""
+        """Return the learner of the first phase: `linear` on the features of the prior, with `head_steps` steps."""
         described = [features.describe(self._prior)]
         return find_learner("linear")(features=described, steps=self.head_steps, device=self.device)  # type: ignore[call-arg]
 
@@ -206,7 +214,7 @@ class Finetune(Learner):
         return models.parse(self._prior.architecture(len(schema.classes))).describe()
 
     def _frozen(self, architecture: dict[str, Any]) -> int:
-        """Return the number of blocks that keep their weights; by default the blocks of the first stage.
+        """Return the number of blocks that keep their weights; by default all blocks of the first stage.
 
         `architecture` describes the network, whose depth gives the number of blocks in each of three stages. Raise
         `WrongInput` if `frozen` exceeds the number of blocks.
@@ -218,7 +226,10 @@ class Finetune(Learner):
         return self.frozen
 
     def _network(self, schema: Schema) -> Any:
-        """Return the prior's network with an output layer of zeros and with its first blocks frozen."""
+        """Return the pretrained network with an output layer of zeros and with its first blocks frozen.
+
+        The layer before the blocks is frozen too, unless the number of frozen blocks is 0.
+        """
         described = self._architecture(schema)
         network = models.build(described, device="meta")
         zeros = {name: value.new_zeros(value.shape, device="cpu") for name, value in network.state_dict().items()}

@@ -30,14 +30,14 @@ __all__ = ["Focal"]
 
 @dataclass(frozen=True, kw_only=True)
 class Focal(MomentumNetwork):
-    """`dpsgd` with another loss.
+    """The learner `dpsgd` with focal loss, alone or after squared error.
 
     Parameters
     ----------
     loss : dict
-        The loss: "losing_less" (the default) or "focal". The setting `gamma` is the exponent of the focal loss. For
-        "losing_less", a larger `beta` makes the penalty smaller, and the loss changes after the fraction `turn` of the
-        training.
+        A table with the `name` of the loss, "losing_less" (the default) or "focal", and its settings. `gamma` is the
+        exponent of the focal loss. "losing_less" changes from squared error with a penalty on pre-activations to focal
+        loss after the fraction `turn` of the training; a larger `beta` makes the penalty smaller.
 
     Notes
     -----

@@ -66,7 +66,7 @@ from privaware.schema import Schema
 __all__ = ["Fourier"]
 
 MEAN_FRACTION = 0.05
-"""Fraction of the features' budget that releases the mean of the features; the steps take 1 - `MEAN_FRACTION`."""
+"""Fraction of the random Fourier features' budget that releases their mean; the steps take `1 - MEAN_FRACTION`."""
 
 DEPTH = 3
 """Depth that the released model states for its trees, though it has no tree."""
@@ -76,8 +76,8 @@ DEPTH = 3
 class Fourier(AdditiveStart):
     """A learner that starts from an additive model and adds random Fourier features.
 
-    Outputs of a skewed target are corrected with strength `skew_correction`. `AdditiveStart` explains the other
-    settings.
+    `skew_correction` is the strength, from 0 to 1, with which outputs for a skewed regression target are corrected.
+    `AdditiveStart` explains the other settings.
 
     Parameters
     ----------
@@ -127,9 +127,10 @@ class Fourier(AdditiveStart):
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)
 
     def _chances(self, schema: Schema, chances: np.ndarray | None) -> np.ndarray:
-        """Return the probability with which a feature reads each column: `chances`, or equal ones if it is None.
+        """Return the probability (columns,) with which a feature reads each column in `schema.used`.
 
-        A column with a monotone direction has probability 0. The others sum to 1, unless there are none.
+        The probabilities are proportional to `chances`, or equal if it is None. A column with a direction in `monotone`
+        has 0. If every column has a direction, all probabilities are 0; otherwise they sum to 1.
         """
         free = np.array([float(column.name not in self.monotone) for column in schema.used])
         free = free if chances is None else free * chances

@@ -32,12 +32,12 @@ __all__ = ["Frozen"]
 
 @dataclass(frozen=True, kw_only=True)
 class Frozen(MomentumNetwork):
-    """`dpsgd` that trains only the last layers.
+    """The learner `dpsgd` with all layers but the last ones frozen at their random initial weights.
 
     Parameters
     ----------
     layers : int
-        The number of last layers with parameters that are trained.
+        How many of the last layers are trained; only layers that have parameters count.
 
     Notes
     -----

@@ -52,16 +52,16 @@ MOST_NUMBERS = {"cpu": 2**30, "cuda": 2**32}
 class Gep(MomentumNetwork):
     """The learner `dpsgd` with gradients in a subspace that public gradients span, plus their residuals.
 
-    Coordinates in the subspace are clipped to `norm`. `MomentumNetwork` explains the other settings.
+    A row's coordinates in the subspace are clipped to `norm`. `MomentumNetwork` explains the other settings.
 
     Parameters
     ----------
     directions : int
         Approximate number of directions of the subspaces of all blocks together.
     blocks : int
-        Number of blocks into which the parameters are cut.
+        Number of blocks into which the parameters are cut; each block has a subspace of its own.
     residual : float
-        Residuals are clipped to `residual * norm`; 0 drops them.
+        Residuals (a gradient minus its projection on the subspace) are clipped to `residual * norm`; 0 drops them.
     anchors : int
         Number of public rows, the first ones, whose gradients span the subspace.
     power : int

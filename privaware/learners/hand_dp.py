@@ -34,12 +34,12 @@ FEATURES: tuple[dict[str, Any], ...] = ({"name": "scatter"}, {"name": "group_nor
 
 @dataclass(frozen=True, kw_only=True)
 class HandDp(MomentumNetwork):
-    """`dpsgd` with a linear head on scattering features of images.
+    """The learner `dpsgd` with a linear model on scattering features of images.
 
     Parameters
     ----------
     architecture : dict
-        The head on the features; by default a linear model.
+        Description of the network on the features; by default a linear model.
     features : list of dict
         Descriptions of the features; by default `FEATURES`.
 

@@ -45,7 +45,10 @@ from privaware.schema import Schema
 __all__ = ["IterationAmplification", "percentile_epsilon", "position_rho"]
 
 MAX_NOISE_NORM = 4.0
-"""Norm that noise alone may give the weights; docs/results/convex.md compares other values."""
+"""The default learning rate is so small that the noise alone gives the weights a norm of about this at most.
+
+docs/results/convex.md compares other values.
+"""
 
 ROUNDING = 2.0**-7
 """Bound on the rounding error of float64, as a fraction of the largest distance that one step moves the weights.
@@ -65,15 +68,16 @@ class IterationAmplification(Learner):
     Parameters
     ----------
     steps : int
-        Number of slots, among which the rows are divided at random. In a slot each row takes one gradient step, one
-        row after the other; then noise is added once.
+        Number of slots into which the rows are divided at random. The training goes through the slots in order: each
+        row of a slot takes one gradient step, one row after another, and then noise is added once.
     tail : int
         Number of times that noise is added after the last slot.
     lr : float, optional
         Learning rate of the step of a row; by default it is chosen from public facts. A rate at which a step may move
         two points apart raises `WrongInput`.
     reach : float
-        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1]. Not
+        used for classes.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -114,9 +118,10 @@ class IterationAmplification(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _longest_step(self, schema: Schema) -> float:
-        """Return the largest learning rate whose steps are non-expansive: 2 / (the largest second derivative).
+        """Return the largest learning rate whose steps are non-expansive: `2 / (curvature * NORM**2)`.
 
-        Raise `WrongInput` if `lr` is larger.
+        Here `curvature` bounds the second derivative of the loss, and `NORM` the norm of a row. Raise `WrongInput` if
+        the setting `lr` is larger.
         """
         longest = 2 / (slope_bounds(schema)[1] * NORM**2)
         if self.lr is not None and self.lr > longest:
@@ -135,9 +140,10 @@ class IterationAmplification(Learner):
 
 
 def _steps(weights: np.ndarray, *, rows: np.ndarray, goal: np.ndarray, lr: float, schema: Schema) -> np.ndarray:
-    """Return new weights after one gradient step with learning rate `lr` for each of `rows`, in order.
+    """Return the weights (problems, width) after one gradient step with learning rate `lr` for each row, in order.
 
-    `goal` are the targets of these rows, as `targets` returns them.
+    `weights` are not changed. `rows` (rows, width) have a constant as last column, and `goal` (problems, rows) holds
+    their targets, as `bounded_rows.targets` returns them.
     """
     weights = weights.copy()
     for at in range(len(rows)):
@@ -147,9 +153,11 @@ def _steps(weights: np.ndarray, *, rows: np.ndarray, goal: np.ndarray, lr: float
 
 
 def position_rho(noise: float, steps: int, position: int, *, tail: int = 0) -> float:
-    """Return rho of zero-concentrated differential privacy for a row in one slot.
+    """Return rho of zero-concentrated differential privacy (zCDP) for a row whose gradient step is taken in one slot.
 
-    The noise of the row's slot and of all later slots counts.
+    The rows are divided into `steps` slots. After each slot noise is added once, and after the last slot `tail` more
+    times. A row in slot `position` is protected by the noise of this slot and of all later ones:
+    `rho = 1 / (2 * noise**2 * (steps - position + 1 + tail))`.
 
     Parameters
     ----------
@@ -158,7 +166,7 @@ def position_rho(noise: float, steps: int, position: int, *, tail: int = 0) -> f
     steps : int
         The number of slots.
     position : int
-        The slot of the row, from 1 to `steps`; any other raises `WrongInput`.
+        The slot of the row, from 1 to `steps`; another number raises `WrongInput`.
     tail : int
         The number of times that noise is added after the last slot.
 
@@ -173,12 +181,13 @@ def position_rho(noise: float, steps: int, position: int, *, tail: int = 0) -> f
 
 
 def percentile_epsilon(noise: float, *, rows: int, batch: int, epochs: int, delta: float, share: float = 0.99) -> float:
-    """Return the epsilon that Tramer and Boneh print, which holds for a fraction `share` of the rows only.
+    """Return the epsilon that Tramer and Boneh print for amplification by iteration.
 
-    It is for one row replaced and uses the classic conversion from Renyi divergence. With S batches an epoch and
-    position s = ceil(share * S) in the last epoch, the Renyi divergence of order alpha is r * alpha, where r = (2 /
-    noise^2) ((epochs - 1) / S + 1 / (S - s + 1)). The minimum of r * alpha + ln(1 / delta) / (alpha - 1) over alpha has
-    a closed form.
+    It holds for a fraction `share` of the rows only, for one row replaced, and uses the classic conversion from Renyi
+    divergence. With `S = rows // batch` batches in an epoch and a row in batch `s = ceil(share * S)`, the Renyi
+    divergence of order `alpha` is `r * alpha`, where `r = 2 / noise**2 * ((epochs - 1) / S + 1 / (S - s + 1))`. The
+    result is the minimum over `alpha` of `r * alpha + ln(1 / delta) / (alpha - 1)`, which is
+    `r + 2 * sqrt(r * ln(1 / delta))`.
 
     Parameters
     ----------

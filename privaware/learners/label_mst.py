@@ -47,11 +47,11 @@ class LabelMst(PlainNetwork):
     Parameters
     ----------
     stages : sequence of float
-        The fraction of rows in each stage, relative to the sum of all fractions.
+        One positive number for each stage; a row is in stage i with probability `stages[i] / sum(stages)`.
     temperature : float
         Divisor of the logits before the softmax that predicts likely classes.
     mixup : float
-        Parameter of the Beta distribution that mixes pairs of examples.
+        Parameter of the Beta distribution that mixes pairs of examples; 0 for no mixing.
 
     Notes
     -----
@@ -107,16 +107,17 @@ class LabelMst(PlainNetwork):
 
 
 def candidates(prior: np.ndarray, epsilon: float) -> np.ndarray:
-    """Return, for each row, the k likeliest classes, where k keeps the largest expected number of true labels.
+    """Return a mask of the k likeliest classes of each row, for randomised response among them (RRWithPrior).
 
-    With k candidates a label is kept with probability (1 - tail) / (1 + (k - 1) e^-epsilon), where tail is the
-    probability of all other classes. The code compares logarithms, which differ even when rounding hides the tail next
-    to 1. Among equal values the largest k wins, so no true label is lost at a large epsilon.
+    For each row k maximises the probability that randomised response keeps the true label, which is
+    `(1 - tail) / (1 + (k - 1) * exp(-epsilon))` with k candidates. Here `tail` is the probability of all classes that
+    are no candidates. If several k are equally good, the largest is taken, so no true label is lost at a large epsilon.
+    The logarithms of the probabilities are compared, which differ even where `1 - tail` is rounded to 1.
 
     Parameters
     ----------
     prior : numpy.ndarray
-        Class probabilities (rows, classes).
+        Predicted class probabilities (rows, classes).
     epsilon : float
         The epsilon of randomised response.
 

@@ -86,7 +86,7 @@ class Linear(Learner):
     steps : int
         Number of gradient steps.
     rate : float
-        Sampling rate; 1 takes all rows in every step.
+        Sampling rate of the Poisson samples; 1 takes all rows in every step.
     norm : float
         Clipping norm.
     lr : float, optional
@@ -94,13 +94,15 @@ class Linear(Learner):
     momentum : float
         Momentum coefficient.
     average : float
-        Fraction of the last iterates whose average is released.
+        Fraction of the iterates, the last ones, whose average is released.
     bins : int
         Number of bins for numeric columns that declare none; 0 keeps their numbers, scaled to [-1, 1].
     features : list of dict, optional
-        Descriptions of `privaware.features`, applied in order; the result is scaled to norm 1.
+        Descriptions of `privaware.features`, applied in order; each row of the result is scaled to norm 1. By default a
+        feature is chosen from the schema.
     constant : float, optional
-        Entry of a row that carries the bias; noise grows with it. The default is 1, or 0.1 with `features`.
+        Public number that is appended to every row, so that its weight is the bias; noise grows with it. The default is
+        1, or 0.1 with `features`.
     centre, base, weigh : float
         Fractions of the budget for a private mean of the rows, for the class frequencies whose logarithms are the
         initial biases (classification only), and for weighting the feature blocks of a row (classification only). 0
@@ -177,7 +179,11 @@ class Linear(Learner):
         return self.run_on(self.rows_for(data), data, noise, rng)
 
     def _run_in_parts(self, data: Rows, noise: float, rng: Rng) -> Model:
-        """Do the same as `run` with sums over the parts of a table, without holding all rows in memory."""
+        """Train as `run` does, by sums over the parts of a table, so that the rows need not fit into memory.
+
+        It is for tables without named `features`, on a CPU, if `centre` and `base` are 0. `noise` is the noise
+        multiplier of one step.
+        """
         from privaware.learners._linear.parts import PartsGradient
 
         schema, chain = data.schema, self._chain(data.schema)
@@ -187,7 +193,11 @@ class Linear(Learner):
         return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
 
     def rows_for(self, data: Data) -> Any:
-        """Return the rows of `data` with norm at most 1 on their lattice: an array, or a tensor on a GPU."""
+        """Return the rows of `data` as `run_on` takes them: float32 (rows, width), each clipped to norm 1.
+
+        Entries after the features are rounded to multiples of 2^-12. The result is an array if `device` is "cpu",
+        otherwise a tensor on the device.
+        """
         from privaware.learners._linear.gradient import ROWS
 
         chain = self._chain(data.schema)
@@ -201,9 +211,10 @@ class Linear(Learner):
         return clip_rows(rows, 1.0, ROWS, np.float32)
 
     def run_on(self, rows: Any, data: Data, noise: float, rng: Rng) -> Model:
-        """Run the learner on `rows`, the result of `rows_for(data)`.
+        """Train on `rows`, the result of `rows_for(data)`, and return the released model.
 
-        With `centre` above 0 the call modifies `rows`; with `centre` equal to 0 several runs may share them.
+        `data` gives the targets and the schema, and `noise` is the noise multiplier of one step. With `centre` above 0
+        the call changes `rows` in place; otherwise several runs may share them.
         """
         schema = data.schema
         centre = self._centred(rows, schema, noise, rng) if self.centre else None
@@ -221,9 +232,12 @@ class Linear(Learner):
     def _weighed(
         self, data: Data, rows: Any, centre: Centre | None, noise: float, rng: Rng, bias: np.ndarray
     ) -> np.ndarray:
-        """Return weights for the unweighted rows: first steps on blocks of equal norm, then steps on weighted blocks.
+        """Return the weights (outputs, width + 1) of a model whose feature blocks are weighted by noisy margins.
 
-        `centre` is the centre of `rows`, or None if they are not centred. `bias` holds the initial biases.
+        First steps are taken on blocks of equal norm. Then noisy sums of each block's margins are released, and the
+        other steps are taken on blocks with weights that follow from them. The returned weights are for `rows` without
+        block weights. `centre` is the centre of `rows`, or None if they are not centred. `bias` (outputs,) holds the
+        initial biases, and `noise` is the noise multiplier of one step.
         """
         from privaware.learners._linear.gradient import ROWS
 
@@ -244,9 +258,10 @@ class Linear(Learner):
         return np.asarray(weights.cpu().numpy() * np.append(chosen, 1.0))
 
     def _parts(self, schema: Schema) -> Any:
-        """Return the number of columns and the norm of each feature block if blocks are weighted, else an empty tuple.
+        """Return, for each feature block, its number of columns and its norm; an empty tuple if `weigh` is 0.
 
-        Raise `WrongInput` if blocks are to be weighted without classes, or without one feature of several blocks.
+        If `weigh` is above 0, there must be classes, and `features` must be a single feature that gives a row several
+        blocks. Otherwise `WrongInput` is raised.
         """
         if not self.weigh:
             return ()
@@ -261,9 +276,10 @@ class Linear(Learner):
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """Return the noise multiplier of another release divided by the noise multiplier of one step.
+        """Return the noise multiplier of a release that is no step, divided by the noise multiplier of one step.
 
-        The release takes the fraction `part` of the budget; `check` is the fraction that the check takes.
+        The release takes the fraction `part` of the budget, and the check of a regression takes the fraction `check`.
+        The `steps` steps, at sampling rate `rate`, share what `centre`, `base`, `weigh` and the check leave.
         """
         return math.sqrt((1 - self._before - check) / (part * self.steps)) / self.rate
 
@@ -273,17 +289,22 @@ class Linear(Learner):
         return self.centre + self.base + self.weigh
 
     def _check(self, schema: Schema, noise: float) -> float:
-        """Return the fraction of the budget that compares a regression with the mean of its target; 0 for classes."""
+        """Return the fraction of the budget that compares a regression with the mean of its target; 0 for classes.
+
+        It is `min(check, (CHECK_SIGNAL / signal)**2)` with `signal = rows * rate * sqrt(steps) / noise`, where `noise`
+        is the noise multiplier of one step and `rows` is the declared number.
+        """
         signal = schema.rows * self.rate * math.sqrt(self.steps) / noise
         return 0.0 if schema.classes else min(self.check, (CHECK_SIGNAL / signal) ** 2)
 
     def _compared(
         self, gradient: LinearGradient | PartsGradient, weights: Tensor, schema: Schema, noise: float, rng: Rng
     ) -> Tensor:
-        """Return `weights`, or weights that predict the noisy target mean if the check finds no clear gain.
+        """Return `weights`, or weights that predict the noisy mean of the target if the check finds no clear gain.
 
-        `gradient` has the rows, and `noise` is the noise multiplier of one step. Without a check (`check` 0, or
-        classes), return `weights`.
+        `gradient` has the private rows, and `weights` (outputs, width + 1) is the result of the steps. `noise` is the
+        noise multiplier of one step. Without a check (`check` 0, or classes) nothing is released and `weights` are
+        returned.
         """
         check = self._check(schema, noise)
         if not check:
@@ -297,7 +318,11 @@ class Linear(Learner):
         return constant
 
     def _initial_bias(self, data: Data, noise: float, rng: Rng) -> np.ndarray:
-        """Return the centred logarithms of the released class frequencies; zeros if `base` is 0 or in a regression."""
+        """Return the initial bias of each class: the logarithms of noisy class frequencies, minus their mean.
+
+        The frequencies are one release; `noise` is the noise multiplier of one step. If `base` is 0, or in a
+        regression, nothing is released and the biases are zeros.
+        """
         classes = len(data.schema.classes)
         if not self.base or not classes:
             return np.zeros(max(classes, 1))
@@ -307,7 +332,7 @@ class Linear(Learner):
         return np.asarray(logarithms - logarithms.mean())
 
     def _centred(self, rows: Any, schema: Schema, noise: float, rng: Rng) -> Centre:
-        """Release the mean of `rows`, centre `rows` on it in place, and return the centre.
+        """Release the noisy mean of `rows` (rows, width), centre `rows` on it in place, and return the centre.
 
         `noise` is the noise multiplier of one step; the noise of the mean follows from it and the setting `centre`.
         """
@@ -330,11 +355,12 @@ class Linear(Learner):
         initial: np.ndarray | Tensor,
         steps: range | None = None,
     ) -> Tensor:
-        """Return the average over the last iterates of the weights (outputs, width + 1).
+        """Return the average of the weights over the last iterates: a float64 tensor (outputs, width + 1).
 
-        `gradient` has the rows, and `noise` is the noise multiplier of one step. The last column holds the weights of
-        the constant. `initial` holds initial weights (a tensor) or initial biases (an array; the other weights start at
-        0). `steps` are the numbers of the steps to take, by default all.
+        The last column holds the weights of the constant, which carry the bias. `gradient` has the rows, and `noise` is
+        the noise multiplier of one step. `initial` is a tensor of initial weights in this shape, or an array (outputs,)
+        of initial biases; the other weights then start at 0. `steps` are the numbers of the steps to take, by default
+        all.
         """
         from privaware import descent
 
@@ -362,8 +388,10 @@ class Linear(Learner):
     def learning_rate(self, schema: Schema, noise: float) -> float:
         """Return `lr` if given, otherwise a learning rate that falls with the noise in the weights.
 
-        The default is `times_noise / spread`, within bounds. `spread` is the norm of the noise that all steps add to
-        the weights at learning rate 1, or with named `features` to one weight. `times_noise` depends on public facts.
+        `noise` is the noise multiplier of one step. The default is `times_noise / spread`, clipped to bounds that
+        depend on the task. `spread` is the norm of the noise that all steps add to the weights at learning rate 1, or
+        with named `features` to one weight. `times_noise` is a constant for each task; with named `features` it also
+        depends on the momentum, `centre`, `base` and the ratio of rows to noise.
         """
         if self.lr is not None:
             return self.lr
@@ -412,7 +440,7 @@ class Linear(Learner):
         return descent.FullBatch() if self.rate == 1 else descent.Poisson(rate=self.rate)
 
     def _clipped_sum(self, gradient: LinearGradient | PartsGradient, weights: Tensor, rng: Rng) -> Tensor:
-        """Return the sum of the clipped gradients at `weights` over one step's batch: all rows, or a Poisson sample."""
+        """Return the exact clipped gradient sum (outputs, width + 1) at `weights` over all rows or a Poisson sample."""
         import torch
 
         from privaware.learners._linear.parts import PartsGradient
@@ -454,31 +482,32 @@ REGRESSION_LR_TIMES_NOISE = 0.2
 """`LR_TIMES_NOISE` for regression, whose targets have absolute value at most 1, whereas logits reach several units."""
 
 NAMED_LR_TIMES_NOISE = 0.142
-"""`LR_TIMES_NOISE` for classification on named features; docs/results/prior.md compares other values.
+"""`LR_TIMES_NOISE` for classification on named `features`; docs/results/prior.md compares other values.
 
-Noise is the same in all directions and every row has norm 1, so its effect on an output depends neither on the width
-nor on the number of outputs.
+Here `spread` is the noise in one weight. Noise is the same in all directions and every row has norm 1, so its effect on
+an output depends neither on the width nor on the number of outputs.
 """
 
 CHECK_SIGNAL = 150.0
-"""Signal (`rows * rate * sqrt(steps) / noise`) at which the check of a regression could use the whole budget.
+"""The check of a regression takes at most the fraction `(CHECK_SIGNAL / signal)**2` of the budget.
 
-At twice this signal the check takes at most a quarter of the budget.
+Here `signal` is `rows * rate * sqrt(steps) / noise`. At twice `CHECK_SIGNAL` this is a quarter of the budget.
 """
 
 MAX_OTHER_RELEASES = 0.9
 """Largest fraction of the budget for releases other than steps."""
 
 CENTRED_SIGNAL = 4_000.0
-"""Signal (`rows / noise of all steps`) above which centred rows take larger steps.
+"""Signal (rows divided by the noise multiplier of all steps together) above which centred rows take larger steps.
 
-At four times this signal, and above, steps are twice as large.
+The default learning rate is multiplied by `sqrt(signal / CENTRED_SIGNAL)`, from 1 up to 2.
 """
 
 CAREFUL_SIGNAL = 500.0
-"""Signal (`rows / noise of all steps`) below which models of texts, and models with `base`, take smaller steps.
+"""Signal (rows divided by the noise multiplier of all steps together) below which some models take smaller steps.
 
-Their noise then shrinks with their signal, and with too few rows the model predicts the most frequent class.
+These are models of texts, and models with `base`. Their default learning rate is multiplied by
+`signal / CAREFUL_SIGNAL`, so with too few rows they predict the most frequent class.
 """
 
 NAMED_REGRESSION_LR_TIMES_NOISE = 0.045

@@ -50,7 +50,7 @@ class Majority(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassCounts(Sum[Data, np.ndarray, np.ndarray]):
-    """The number of rows in each of `classes` classes, released with Laplace noise of scale `noise`."""
+    """The number of rows in each of `classes` classes; `release` adds Laplace noise of scale `noise` to each count."""
 
     classes: int
 

@@ -30,7 +30,7 @@ from privaware.schema import Schema
 __all__ = ["Mean"]
 
 TARGETS = Lattice(bound=1 - MARGIN, bits=30)
-"""Lattice to which targets are rounded."""
+"""Targets are clipped to [-1 + MARGIN, 1 - MARGIN] and rounded towards zero to multiples of 2^-30."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Mean(Learner):
 class TargetSum(Sum[Data, Total, float]):
     """The sum of the targets, scaled to [-1, 1]; a missing target counts as 0, the middle of the declared range.
 
-    It is released with Laplace noise of scale `noise`.
+    `release` returns this sum plus Laplace noise of scale `noise`.
     """
 
     def partial(self, part: Data) -> Total:

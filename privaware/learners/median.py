@@ -57,10 +57,12 @@ class Median(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, np.ndarray, float]):
-    """The number of targets at each candidate (even positions) and between neighbouring candidates (odd positions).
+    """The number of targets at each candidate of `GRID` and between neighbouring candidates.
 
-    Targets outside the range count at its ends. Missing targets are not counted. `release` returns a private median,
-    one of `GRID`.
+    The counts are an int64 array of `2 * len(GRID)` entries. Entry `2 * i` counts the targets equal to `GRID[i]`, and
+    entry `2 * i + 1` the targets between `GRID[i]` and `GRID[i + 1]`. Targets are scaled to [-1, 1]; a target outside
+    the range counts at its end, and a missing target is not counted. `release` returns a private median, one of `GRID`,
+    at `epsilon = 1 / noise`.
     """
 
     def partial(self, part: Data) -> np.ndarray:

@@ -58,9 +58,10 @@ class Newton(Learner):
     steps : int
         Number of Newton steps.
     ridge : float
-        Ridge penalty of the sum of the losses.
+        Ridge penalty: `ridge / 2 * |weights|**2` is added to the sum (not the mean) of the losses.
     reach : float
-        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1]. Not
+        used for classes.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")

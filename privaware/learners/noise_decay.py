@@ -1,8 +1,9 @@
 """Private gradient descent with more noise in early steps than in late steps, at one total cost.
 
 The noise multiplier follows `noise_schedule`, a table whose lengths count epochs: {"name": "exponential", "factor":
-0.99}, {"name": "time_decay", "decay": 0.05}, {"name": "exponential", "factor": 0.6, "every": 10} (steps) or {"name":
-"polynomial", "power": 3, "end": 0.3}. The schedule determines both the noise of each step and its cost.
+0.99}, {"name": "time_decay", "decay": 0.05}, {"name": "exponential", "factor": 0.6, "every": 10} (constant for ten
+epochs at a time) or {"name": "polynomial", "power": 3, "end": 0.3}. The schedule determines both the noise of each step
+and its cost.
 
 Paper: Yu et al. 2019, Differentially Private Model Publishing for Deep Learning, arXiv:1904.02200; algorithm AdpAlloc
 of DPMLBench (exponential, 0.01 an epoch).
@@ -32,12 +33,12 @@ __all__ = ["NoiseDecay"]
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseDecay(MomentumNetwork):
-    """`dpsgd` whose noise multiplier changes during training.
+    """The learner `dpsgd` with a noise multiplier that changes during training.
 
     Parameters
     ----------
     noise_schedule : dict
-        The schedule of the noise multiplier; by default it shrinks by one hundredth every epoch.
+        The schedule of the factor on the noise multiplier; by default the factor is `exp(-0.01 * epoch)`.
 
     Notes
     -----

@@ -56,7 +56,10 @@ NAME = "objective_perturbation"
 """Name of the learner in error messages."""
 
 MAX_NOISE_NORM = 16.0
-"""Norm that noise may give the weights at the default ridge; docs/results/convex.md compares other values."""
+"""The default ridge is so large that the noise gives the weights a norm of about this at most.
+
+docs/results/convex.md compares other values.
+"""
 
 ANALYSES = {"gamma": ("tight", "chaudhuri"), "gaussian": ("tight", "redberg", "kifer")}
 """The privacy analyses of each noise distribution."""
@@ -71,14 +74,16 @@ class ObjectivePerturbation(Learner):
     distribution : str
         Distribution of the random linear term: "gaussian" or "gamma".
     analysis : str
-        The privacy analysis, among `ANALYSES[distribution]`.
+        The privacy analysis: "tight" or "chaudhuri" for "gamma"; "tight", "redberg" or "kifer" for "gaussian".
     ridge : float, optional
-        Ridge of the objective, which the analysis may raise; by default it follows from the noise multiplier.
+        Ridge penalty of the sum of the losses. The analysis may raise it; by default it follows from the noise
+        multiplier.
     delta : float
         The delta that an analysis of the "gaussian" distribution spends internally: "kifer", "redberg", and "tight" for
         regression. Otherwise `delta` is not used.
     reach : float
-        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1]. Not
+        used for classes.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -123,10 +128,12 @@ class ObjectivePerturbation(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _terms(self, schema: Schema, noise: float) -> tuple[float, float, Event]:
-        """Return the noise multiplier, the ridge and the event of one problem.
+        """Return the noise multiplier, the ridge and the event (the privacy cost) of each problem.
 
-        The noise multiplier of a problem is `noise` times the number of problems, or times its square root for
-        Gaussian noise; the analysis "chaudhuri" raises it further.
+        There is one problem, or one for each class if there are more than two. The problems share the budget: the noise
+        multiplier is `noise` times the number of problems for "gamma", or times its square root for "gaussian". The
+        analysis "chaudhuri" raises it further, because the determinant takes a part of epsilon. The ridge is the
+        setting `ridge`, or its default, raised to what the analysis requires.
         """
         count, loss = outputs(schema), _loss(schema)
         multiplier = noise * (count if self.distribution == "gamma" else math.sqrt(count))
@@ -160,14 +167,15 @@ class ObjectivePerturbation(Learner):
 
 @dataclass(frozen=True, kw_only=True)
 class PureAnalysis:
-    """The privacy analysis behind an epsilon of `fit_many`.
+    """Which epsilon the argument `epsilons` of `fit_many` means: the neighbouring relation, and the privacy analysis.
 
     Parameters
     ----------
     relation : str
         The neighbouring relation that epsilon is for: "add_remove" or "replace_one".
     name : str
-        "tight", or "chaudhuri" as published.
+        "tight" for this package's analysis, or "chaudhuri" for the published one of Chaudhuri et al. 2011, which needs
+        more noise.
     """
 
     relation: str = "add_remove"
@@ -197,14 +205,14 @@ def fit_many(
         The private rows (rows, columns); entries that are not finite count as 0. The caller adds a constant column if
         one is wanted.
     labels : numpy.ndarray
-        Labels 0 and 1 (or -1 and 1), one array for all problems or one for each (problems, rows).
+        Labels 0 and 1 (or -1 and 1): (rows,) for all problems, or (problems, rows).
     epsilons : float or array
         The epsilon of each problem, finite and above 0, or `WrongInput` is raised. Problem p costs
         `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
     rng : Rng
         The source of noise.
     masks : numpy.ndarray, optional
-        The columns that each problem uses (problems, columns); by default all.
+        The columns that each problem uses, Boolean (problems, columns); by default all. Other weights are 0.
     norm : float or array
         The norm to which rows are clipped in each problem; it is declared, never computed from the rows.
     ridge : float or array
@@ -280,11 +288,11 @@ def _released(
 def _many_terms(
     epsilons: np.ndarray, ridges: np.ndarray, norms: np.ndarray, analysis: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the noise multiplier and the ridge of each pure problem.
+    """Return the noise multiplier and the ridge, each (problems,), of problems under the gamma distribution.
 
     `epsilons` are for one row added or removed, and `norms` are the norms to which rows are clipped. `ridges` are
-    raised where the `analysis` ("tight" or "chaudhuri") requires it. `_released` later multiplies the noise by
-    1 + 1 / SMEAR.
+    raised where the `analysis` ("tight" or "chaudhuri") requires it. `_released` later multiplies the noise by 1 + 1 /
+    SMEAR.
     """
     if analysis == "tight":
         return 1 / epsilons, np.maximum(ridges, norms**2 / epsilons * (1 + 1 / SMEAR))

@@ -39,7 +39,10 @@ from privaware.schema import Schema
 __all__ = ["OutputPerturbation", "classic_noise"]
 
 MAX_NOISE_NORM = 1.5
-"""Norm that noise may give the weights at the default ridge; docs/results/convex.md compares other values."""
+"""The default ridge is so large that the noise gives the weights a norm of about this at most.
+
+docs/results/convex.md compares other values.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +54,11 @@ class OutputPerturbation(Learner):
     distribution : str
         Distribution of the noise: "gaussian" or "gamma".
     ridge : float, optional
-        Ridge of the objective; by default it follows from the noise multiplier.
+        Ridge penalty: `ridge / 2 * |weights|**2` is added to the sum of the losses. By default it follows from the
+        noise multiplier.
     reach : float
-        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1].
+        Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1]. Not
+        used for classes.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -103,7 +108,11 @@ class OutputPerturbation(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _noise(self, schema: Schema, noise: float) -> float:
-        """Return the noise multiplier of each problem at which all problems together cost one release at `noise`."""
+        """Return the noise multiplier of each problem at which all problems together cost one release at `noise`.
+
+        There is one problem, or one for each class if there are more than two. The result is `noise` times their number
+        for "gamma", or times its square root for "gaussian".
+        """
         count = outputs(schema)
         return noise * (count if self.distribution == "gamma" else math.sqrt(count))
 

@@ -52,7 +52,7 @@ from privaware.schema import Schema
 __all__ = ["Pate"]
 
 MEMORY = {"cpu": 2**28, "cuda": 2**32}
-"""Largest number of floats that the teachers of one population take: parameters, their updates and activations."""
+"""Largest number of floats in memory for teachers trained at once: parameters, their updates and activations."""
 
 ACTIVATIONS = 64
 """Assumed number of activations for each input of an example; most networks have fewer."""
@@ -63,17 +63,18 @@ POOL = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Teachers:
-    """`count` networks of one architecture, each trained by `descent` on its own rows."""
+    """`count` networks of the same `architecture` (a description), each trained by `descent` on rows of its own."""
 
     count: int
     architecture: dict[str, Any]
     descent: PlainDescent
 
     def votes(self, rows: np.ndarray, labels: np.ndarray, shard: np.ndarray, pool: np.ndarray, rng: Rng) -> np.ndarray:
-        """Return how many teachers vote for each class, without noise: (rows of the pool, classes).
+        """Return how many teachers vote for each class, without noise: (public rows, classes).
 
-        `rows` and `labels` are private; `shard` is the number of the teacher that each of them goes to. `pool` are the
-        public rows that teachers vote on. Rows and pool are inputs of the networks, after the features.
+        `rows` are the private rows after the features, and `labels` their class codes. `shard` (rows,) is the number of
+        the teacher that is trained on each row. Each of the `count` teachers is trained and then votes for one class of
+        each public row in `pool` (rows after the features).
         """
         exact_votes = np.zeros((len(pool), int(self.architecture["outputs"])))
         size = self._population(rows.shape[1:])
@@ -88,7 +89,10 @@ class Teachers:
         return exact_votes
 
     def _population(self, shape: tuple[int, ...]) -> int:
-        """Return how many teachers are trained at once, from public numbers: the `shape` of a row and settings."""
+        """Return how many teachers are trained at once, so that they fit into `MEMORY`; at least 1.
+
+        The number follows from public facts: the `shape` of a row, the architecture and the batch size.
+        """
         each = 4 * models.count(self.architecture) + ACTIVATIONS * self.descent.batch * math.prod(shape)
         return max(1, MEMORY["cuda" if self.descent.device.startswith("cuda") else "cpu"] // each)
 
@@ -116,7 +120,7 @@ class Pate(Student):
     teachers : int, optional
         Number of teachers; by default one for every hundred declared rows, from 10 to 500.
     queries : int, optional
-        Number of public rows, the first ones, on which teachers vote; by default up to 200.
+        Number of public rows, the first ones, on which teachers vote; by default 200, or all if there are fewer.
     vote : str
         How the winner of a vote is released: "lnmax", "gnmax" or "confident_gnmax", which answers some queries only.
     threshold : float
@@ -165,14 +169,20 @@ class Pate(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote: `queries`, or by default up to `MOST_QUERIES`."""
+        """Return how many public rows are put to the vote.
+
+        It is `queries` if that is set, otherwise `MOST_QUERIES` or, if there are fewer, the number of public rows.
+        """
         if self.queries is not None:
             return self.queries
         return MOST_QUERIES if self.public is None else min(MOST_QUERIES, len(self.public))
 
     @property
     def answer_count(self) -> int:
-        """Return the largest number of queries that are answered with "confident_gnmax"."""
+        """Return the largest number of queries that are answered with the vote "confident_gnmax".
+
+        It is `answers`, or `query_count` if `answers` is None or larger.
+        """
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -186,9 +196,9 @@ class Pate(Student):
         return tests + self.answer_count * vote_event(self.vote, noise)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Return a model for each of `noises`, each with teachers and votes of its own.
+        """Return one model for each noise multiplier in `noises`, each with teachers and votes of its own.
 
-        Students that are networks are trained as one population.
+        With an `architecture` the students are networks, trained as one stack. Without one they are ridge regressions.
         """
         public, schema = self._pool(), data.schema
         if self.architecture is None:
@@ -207,10 +217,11 @@ class Pate(Student):
     def _voted(
         self, schema: Schema, rows: np.ndarray, truth: np.ndarray, queries: np.ndarray, noise: float, rng: Rng
     ) -> np.ndarray:
-        """Return the labels of the queries, as `_labels` does, by teachers that are networks.
+        """Return the label of each of `queries`: the winner of a noisy vote of networks, or -1 for no label.
 
-        Teachers are trained on the private `rows` with the labels `truth`. The journal keeps the labels of the queries,
-        so that a killed run does not release them a second time.
+        `queries` are public rows and `rows` the private rows on which the teachers are trained, both after the
+        features; `truth` are the class codes of `rows`. The journal keeps the result, so that an interrupted run does
+        not release the labels a second time.
         """
         count = self._teacher_count(schema)
         shard = rng.shards(len(rows), (1.0,) * count)
@@ -225,7 +236,11 @@ class Pate(Student):
         return self.teachers or min(max(schema.rows // 100, 10), 500)
 
     def _teachers(self, schema: Schema, teachers: int) -> Teachers:
-        """Return the `teachers` networks and their training, which depends on public facts only."""
+        """Return `teachers` networks with the settings of their training.
+
+        The batch size is `teacher_batch`, or less if a teacher has fewer rows on average. All settings follow from
+        public facts.
+        """
         batch = max(1, min(self.teacher_batch, schema.rows // teachers))
         steps = math.ceil(self.teacher_epochs * schema.rows / teachers / batch)
         descent = replace(self._descent(1), steps=steps, batch=batch, lr=self.teacher_lr, augment=None, mixup=0.0)
@@ -233,10 +248,11 @@ class Pate(Student):
         return Teachers(count=teachers, architecture=self._architecture(schema), descent=descent)
 
     def _labels(self, exact_votes: np.ndarray, teachers: int, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes.
+        """Return the label of each query (queries,): the class that wins a noisy vote, or -1 for no label.
 
-        With "confident_gnmax" a label is -1 where too few teachers agree or `answer_count` is reached. `exact_votes`
-        (queries, classes) are the numbers of teachers, of which there are `teachers`.
+        `exact_votes` (queries, classes) says how many of the `teachers` teachers vote for each class, and `noise` is
+        the noise multiplier. With "confident_gnmax" a query gets -1 if it fails the noisy test of `threshold`, or if
+        `answer_count` queries before it have passed the test.
         """
         labels = np.full(len(exact_votes), NO_LABEL)
         answered = np.arange(len(exact_votes))
@@ -247,10 +263,10 @@ class Pate(Student):
         return labels
 
     def _by_ridge(self, data: Data, public: Data, noise: float, rng: Rng) -> Model:
-        """Return a student by ridge regression, labelled by teachers that are ridge regressions.
+        """Return a student that is a ridge regression, from the votes of teachers that are ridge regressions.
 
-        `public` are the queries: teachers vote on them, and the student learns from those that get a label. A row's
-        features are a function of the row alone.
+        Teachers are trained on `data` and vote on `public`, which holds the queries only. The student learns from the
+        queries that get a label. A row's features are a function of the row alone.
         """
         schema, classes = data.schema, len(data.schema.classes)
         teachers = self._teacher_count(schema)
@@ -273,14 +289,14 @@ class Pate(Student):
 
 
 MOST_QUERIES = 200
-"""Largest default number of queries; at a fixed budget each further label means more noise on all labels."""
+"""Largest default number of queries; at a fixed budget, more labels mean more noise on each of them."""
 
 
 def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (classes, width) and biases of ridge regression of `rows` onto the one-hot classes of `labels`.
+    """Return the weights (classes, width) and biases (classes,) of a ridge regression onto one-hot classes.
 
-    `strength` is the penalty. The primal or the dual equations are solved, whichever are fewer. Weights and biases are
-    zeros if there are no rows or if the equations are singular in float64.
+    `rows` are (rows, width), `labels` their class codes, and `strength` is the penalty, also of the biases. Weights and
+    biases are zeros if there are no rows, or if the equations are singular in float64.
     """
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
     goal = np.eye(classes)[labels]

@@ -52,16 +52,19 @@ MOST_QUERIES = 400
 """Largest default number of queries in a stage."""
 
 WIDTH = 128
-"""Largest number of entries of a row after projection; shorter rows keep their length."""
+"""Largest number of entries of an embedded row; longer rows are projected to this width, shorter rows keep theirs."""
 
 BITS = 20
-"""Bits of each entry; squared distances stay below 2^53, also for two embeddings side by side."""
+"""An embedded entry is an integer from `-2**BITS` to `2**BITS`.
+
+Squared distances stay below 2^53, also if two embeddings of a row are joined.
+"""
 
 RANGE_FACTOR = 2.0
-"""Private rows are clipped to this many times the range of the public rows."""
+"""Embedded values are clipped at this factor times their largest absolute value over the public rows."""
 
 MEMORY = 2**23
-"""Largest number of distances, or of entries of projected rows, in memory at a time."""
+"""Largest number of distances, or of entries of rows before projection, in memory at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,8 @@ class PrivateKnn(Student):
     rate : float
         Sampling rate of the private rows for a query.
     queries : int, optional
-        Number of public rows that are put to the vote in a stage, other rows in each stage; by default up to 400.
+        Number of public rows that are put to the vote in a stage, other rows in each stage; by default the number of
+        public rows divided by `stages`, at most 400.
     stages : int
         Number of stages.
     threshold : float, optional
@@ -118,9 +122,10 @@ class PrivateKnn(Student):
 
     @property
     def query_count(self) -> int:
-        """Return how many public rows are put to the vote in a stage: `queries` if it is set.
+        """Return how many public rows are put to the vote in a stage.
 
-        The default is the number of public rows divided by `stages`, but at most `MOST_QUERIES`.
+        It is `queries` if that is set, otherwise `MOST_QUERIES` or, if that is less, the number of public rows divided
+        by `stages` and rounded down.
         """
         if self.queries is not None:
             return self.queries
@@ -128,7 +133,10 @@ class PrivateKnn(Student):
 
     @property
     def answer_count(self) -> int:
-        """Return the largest number of queries of a stage that are answered if `threshold` is set."""
+        """Return the largest number of queries of a stage that are answered if `threshold` is set.
+
+        It is `answers`, or `query_count` if `answers` is None or larger.
+        """
         return min(self.answers or self.query_count, self.query_count)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -170,10 +178,11 @@ class PrivateKnn(Student):
         return (feature_for(schema),)
 
     def _labels(self, schema: Schema, queries: np.ndarray, rows: Neighbours, noise: float, rng: Rng) -> np.ndarray:
-        """Return the winners of noisy votes of the private `rows` on each of `queries` (embedded public rows).
+        """Return the label of each query: the class that wins a noisy vote of private rows, or -1 for no label.
 
-        With a `threshold` a label is -1 where too few neighbours agree or `answer_count` is reached. Each vote, and
-        each test of the threshold, has a Poisson sample of its own.
+        `queries` (queries, width) are public rows and `rows` the private rows, both embedded. Each vote has a Poisson
+        sample of its own, and so has each test of the `threshold`. With a `threshold` a query gets -1 if it fails the
+        noisy test, or if `answer_count` queries before it have passed the test.
         """
         count = self.neighbours or max(1, round(self.rate * schema.rows / (2 * len(schema.classes))))
         labels = np.full(len(queries), NO_LABEL)
@@ -199,9 +208,10 @@ class PrivateKnn(Student):
 
 
 def _blocks(queries: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    """Yield `queries` in blocks of at most `MEMORY // rows`, so that their distances fit into memory.
+    """Yield consecutive pieces of the array `queries`, so that the distances of a piece to all rows fit into memory.
 
-    `rows` is the declared, public number of private rows.
+    A piece has `MEMORY // rows` queries, but at least one; the last one may have fewer. `rows` is the declared, public
+    number of private rows.
     """
     size = max(1, MEMORY // rows)
     for at in range(0, len(queries), size):
@@ -209,10 +219,11 @@ def _blocks(queries: np.ndarray, rows: int) -> Iterator[np.ndarray]:
 
 
 def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-    """Return the public and the private rows after `chain`, as integers (in float64).
+    """Return the rows of `public` and the rows of `data`, both after `chain` and embedded as integers in float64.
 
-    The `Embedding` is computed from the public rows only; `rng` starts the search for its directions. Only a block of
-    private rows has its features in memory at a time.
+    `chain` is a tuple of features that are applied in order. The `Embedding` is computed from the public rows only;
+    `rng` draws the vectors from which the search for its directions starts. Features of private rows are computed one
+    block after another.
     """
     pool = rows_after(chain, public, device)
     embedding = Embedding.of(pool, rng.initial)
@@ -225,8 +236,8 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
 class LastHidden:
     """The last hidden activations of a released network: the inputs of its last linear layer.
 
-    It takes rows to which the network's features were applied, and returns one row of activations for each. `module` is
-    the network, on `device`.
+    Calling it with rows to which the network's features were applied returns their activations (rows, activations).
+    `module` is the network in evaluation mode, on `device`. Entries of rows that are not finite count as 0.
     """
 
     module: Any
@@ -252,10 +263,11 @@ class LastHidden:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Embedding:
-    """A map from rows (rows, width) to integers, computed from public rows only.
+    """A map from rows (rows, width) to rows of integers, computed from public rows only.
 
-    Rows are moved by `centre`, divided by `unit`, clipped to [-1, 1], projected on `directions` (width, entries),
-    divided by `reach`, clipped to [-1, 1] and rounded to multiples of `2**-BITS`.
+    A row becomes `clip((row - centre) / unit, -1, 1) @ directions`, where `centre` is (width,) and `directions` is
+    (width, entries). It is then divided by `reach`, clipped to [-1, 1] and rounded to multiples of `2**-BITS`; the
+    result counts these multiples.
     """
 
     centre: np.ndarray
@@ -265,9 +277,10 @@ class Embedding:
 
     @classmethod
     def of(cls, pool: np.ndarray, generator: np.random.Generator) -> Embedding:
-        """Return the embedding on the principal directions of the public rows `pool`.
+        """Return the embedding on the principal directions of the public rows `pool` (rows, width).
 
-        `generator` draws the vectors from which the search for these directions starts.
+        `centre` is their mean. `unit` and `reach` are `RANGE_FACTOR` times the largest absolute value of the centred
+        and of the projected public rows. `generator` draws the vectors from which the search for the directions starts.
         """
         rows = np.nan_to_num(pool.astype(float), posinf=0.0, neginf=0.0)
         centre = rows.mean(axis=0)
@@ -279,21 +292,25 @@ class Embedding:
         return cls(centre=centre, unit=unit, directions=directions, reach=reach)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Return integers (rows, at most WIDTH) as float64."""
+        """Return the embedded `rows`: integers from `-2**BITS` to `2**BITS`, as float64 (rows, at most WIDTH)."""
         lattice = Lattice(bound=1.0, bits=BITS)
         return np.asarray(lattice.nearest(self._projected(rows) / self.reach) / lattice.step)
 
     def _projected(self, rows: np.ndarray) -> np.ndarray:
-        """Return the products (rows, directions) of centred rows and `directions`, exact because both are rounded.
+        """Return the products (rows, entries) of the rows, centred and clipped, and `directions`.
 
-        Entries that are not finite count as 0.
+        The rows are moved by `centre`, divided by `unit` and clipped to [-1, 1]. The products are exact, because both
+        factors are rounded (`_lattice`). Entries of `rows` that are not finite count as 0.
         """
         finite = np.nan_to_num(rows.astype(float), posinf=0.0, neginf=0.0)
         return np.asarray(_lattice(rows.shape[1]).nearest((finite - self.centre) / self.unit) @ self.directions)
 
 
 def _lattice(width: int) -> Lattice:
-    """Return a lattice on which sums of `width` products of two values are exact in float64."""
+    """Return a lattice for values in [-1, 1]: multiples of `2**-bits`.
+
+    `bits` is so small that a sum of `width` products of two such values is exact in float64.
+    """
     return Lattice(bound=1.0, bits=(MANTISSA - math.ceil(math.log2(max(width, 1)))) // 2)
 
 
@@ -313,7 +330,11 @@ def _directions(rows: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 
 class Neighbours:
-    """Private rows, as `Embedding` returns them, and their class codes, on a device."""
+    """The private rows that vote, as tensors on `device`.
+
+    `rows` (rows, width) are integers in float64, as `Embedding` returns them. `labels` (rows,) are their class codes,
+    from 0 to `classes - 1`.
+    """
 
     def __init__(self, rows: np.ndarray, labels: np.ndarray, classes: int, device: str) -> None:
         import torch
@@ -326,11 +347,11 @@ class Neighbours:
         return len(self.rows)
 
     def votes(self, queries: np.ndarray, samples: np.ndarray, count: int) -> np.ndarray:
-        """Return, for each query (embedded as the rows are), the number of votes for each class (queries, classes).
+        """Return the number of votes for each class, without noise: (queries, classes), perhaps fractions.
 
-        The `count` nearest rows of a query's sample vote; `samples` (queries, rows) is the mask of each sample. If a
-        sample has fewer rows than `count`, all of them vote. Rows at the distance of the last neighbour share the
-        remaining votes equally.
+        `queries` are embedded as the rows are, and `samples` (queries, rows) is the mask of the rows in each query's
+        sample. The `count` rows of the sample that are nearest to the query vote for their own class; all rows of the
+        sample vote if it has fewer. Rows at the distance of the last neighbour share the remaining votes equally.
         """
         import torch
 

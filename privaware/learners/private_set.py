@@ -46,27 +46,28 @@ MOST_NETWORKS = 1000
 """Number of networks in the published settings, and the largest default."""
 
 ROWS_PER_NETWORK = 50
-"""Number of declared rows for each network by default: fewer rows allow fewer noisy gradients."""
+"""By default there is one network for this many declared rows, because fewer rows allow fewer noisy gradients."""
 
 FEWEST_NETWORKS = 10
 """Smallest default number of networks."""
 
 EXAMPLE_LR = 0.1
-"""Published learning rate of the synthetic examples, for `MOST_NETWORKS` networks."""
+"""Learning rate of the synthetic examples in the published settings, which use `MOST_NETWORKS` networks."""
 
 SMALLEST_SIDE = 16
-"""Shortest side of images, in pixels, that a convolutional network matches; published images have 28 and 32."""
+"""Shortest side of an image, in pixels, from which the default random networks are convolutional."""
 
 INNER_EPOCHS = 500
-"""Number of epochs that, divided by the number of rounds, a network learns between two rounds by default."""
+"""By default a network learns for `INNER_EPOCHS // rounds` epochs, but at least one, between two rounds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSet(PlainNetwork):
     """A learner that trains a network on a few synthetic examples for each class.
 
-    The examples match noisy gradients of random networks, one network after another. Each network is matched in several
-    rounds, and learns from the synthetic examples between two rounds.
+    The synthetic examples are moved until their gradients resemble noisy gradients of the private rows, for one random
+    network after another. Each network is used in several rounds; between two rounds it learns from the synthetic
+    examples.
 
     Parameters
     ----------
@@ -138,9 +139,11 @@ class PrivateSet(PlainNetwork):
         return [self._learned(data.schema, *self.condense(data, noise, rng), rng) for noise in noises]
 
     def condense(self, data: Data, noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
-        """Return the synthetic rows, in the form after `features`, and their class codes, one class after another.
+        """Return the synthetic examples and their class codes.
 
-        The release costs `cost`.
+        There are `per_class` examples of each class, one class after another. The examples (examples, ...) have the
+        form of rows after `features`, and the codes are (examples,). `noise` is the noise multiplier; the release costs
+        `cost(data.schema, noise)`.
         """
         import torch
 
@@ -175,11 +178,12 @@ class PrivateSet(PlainNetwork):
         return examples.cpu().numpy(), labels
 
     def _condensation(self, schema: Schema) -> Any:
-        """Return the plan of the condensation, from public facts.
+        """Return the settings by which the synthetic examples are learnt, from public facts: a `Condensation`.
 
-        With a fraction f of the networks a budget allows noise that is sqrt(f) times as large. Where noise dominates a
-        gradient, a matching step then holds 1 / sqrt(f) times as much signal, so steps that are 1 / sqrt(f) times as
-        long move the examples as far along the signal, and as far along the noise.
+        With a fraction f of `MOST_NETWORKS` networks, a budget allows noise that is sqrt(f) times as large. Where noise
+        dominates a gradient, a matching step then holds 1 / sqrt(f) times as much signal. So the default learning rate
+        of the examples is 1 / sqrt(f) times `EXAMPLE_LR`: all steps together move the examples as far along the signal,
+        and as far along the noise.
         """
         from privaware.learners._networks.condensation import Condensation
 
@@ -213,10 +217,11 @@ class PrivateSet(PlainNetwork):
 
 
 def _matching_network(shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the description of the network that matches rows of this `shape`.
+    """Return the default description of the random networks whose gradients are matched, for rows of this `shape`.
 
-    For images it is the published network: three convolutions with instance norm and average pooling. Images below
-    `SMALLEST_SIDE` and other rows get one hidden layer, whose gradient has fewer entries and so less noise.
+    For images (channels, height, width) it is the published network: three convolutions with instance norm and average
+    pooling. Images with a side below `SMALLEST_SIDE` and rows of other shapes get one hidden layer, whose gradient has
+    fewer entries and so less noise.
     """
     if len(shape) != 3 or min(shape[1:]) < SMALLEST_SIDE:
         return {"name": "fcn", "hidden": [128], "activation": "relu", "dropout": 0.0}

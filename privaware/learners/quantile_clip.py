@@ -1,8 +1,8 @@
 """Private gradient descent whose clipping norm follows a quantile of the gradients' norms.
 
-Each step also releases, with noise, how many rows of the batch have a gradient norm within the clipping norm, which
-then moves towards the quantile `target` of the gradient norms. Sum and count are one Gaussian release at the cost of
-one step.
+Each step also releases, with noise, how many rows of the batch have a gradient norm of at most the clipping norm. The
+clipping norm then moves towards the quantile `target` of the gradient norms. Sum and count are one Gaussian release at
+the cost of one step.
 
 Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping, arXiv:1905.03871; algorithm AdpClip
 of DPMLBench (target 0.7, clip_lr 0.1, norms from 0.05 to 10, count_noise of a twentieth of the batch).
@@ -41,9 +41,9 @@ class QuantileClip(MomentumNetwork):
     Parameters
     ----------
     target : float
-        The quantile that the clipping norm follows.
+        The quantile that the clipping norm follows, in (0, 1): the fraction of gradients that should not be clipped.
     clip_lr : float
-        Learning rate of the clipping norm.
+        Learning rate of the logarithm of the clipping norm.
     count_noise : float, optional
         Standard deviation of the noise on the count of gradients below the clipping norm; by default ten times the
         noise multiplier.
@@ -68,7 +68,7 @@ class QuantileClip(MomentumNetwork):
         expect_between("quantile_clip", 1e-6, 1e9, optional=True, count_noise=self.count_noise)
 
     def _bounds(self) -> tuple[float, float]:
-        """Return the smallest and the largest clipping norm."""
+        """Return the smallest and the largest clipping norm: `least` and `most`, or their defaults if they are None."""
         least = LEAST_NORM * self.norm if self.least is None else self.least
         return least, MOST_NORM * self.norm if self.most is None else self.most
 

@@ -39,16 +39,16 @@ __all__ = ["Rgp"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rgp(MomentumNetwork):
-    """`dpsgd` on low-rank factors of the weight matrices.
+    """The learner `dpsgd` with noisy gradients of low-rank factors instead of the weight matrices.
 
     Parameters
     ----------
     rank : int
-        Rank of the factors.
+        Number of columns of the left factor and of rows of the right factor of a weight matrix.
     sides : str
-        Which factors are released: "both" or "left".
+        The factors whose gradients are released: "both" or "left".
     warm_up : int
-        Up to this step the factors follow the matrices themselves instead of their change since initialisation.
+        Up to this step the factors approximate the weight matrices themselves; after it, their change since this step.
     decay : float
         Weight decay.
 

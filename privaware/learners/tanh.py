@@ -36,12 +36,12 @@ TANH = (2.0, 2.0, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Tanh(MomentumNetwork):
-    """`dpsgd` on a network whose activations are tempered sigmoids.
+    """The learner `dpsgd` on a network whose activations are tempered sigmoids.
 
     Parameters
     ----------
     tempered : sequence of float
-        Scale, temperature and offset of the activation; the default is tanh.
+        Scale s, temperature t and offset o of the activation `s / (1 + exp(-t * x)) - o`; the default is tanh.
 
     Notes
     -----

@@ -43,19 +43,25 @@ from privaware.schema import Schema
 __all__ = ["CLIP", "AdditiveStart"]
 
 START_FRACTION = 0.05
-"""Fraction of the budget for the releases of `Budget.start`, such as the bias."""
+"""Fraction of the budget for the releases before the first step, such as the bias; a regression may take more."""
 
 MAX_START_FRACTION = 0.3
-"""A regression takes up to this fraction if with `START_FRACTION` the bias had more noise than `BIAS_TOLERANCE`."""
+"""Largest fraction of the budget for the releases of `Budget.start` in a regression.
+
+It takes more than `START_FRACTION` if the bias would otherwise have more noise than `BIAS_TOLERANCE`.
+"""
 
 BIAS_TOLERANCE = 0.07
 """Wanted standard deviation of the noise in the bias of a regression, in units of gradients (`Start.unit`)."""
 
 LEAST_BIAS_CLIP = 1.5
-"""Noise reduces `bias_clip` to no less than this; a smaller `bias_clip` stays as it is."""
+"""Where noise is large, `bias_clip` is reduced, but not below this number; a smaller `bias_clip` stays as it is."""
 
 BIAS_CLIP = 4.0
-"""Default of `bias_clip`; gradients are clipped at 1, which draws predictions from the mean towards the median."""
+"""Default of `bias_clip`, as a multiple of the clip of gradients.
+
+Gradients are clipped at 1, which draws predictions from the mean of the target towards its median.
+"""
 
 MAX_CHECK_FRACTION = 0.1
 """Largest fraction of the budget for the check that a regression is better than a constant prediction."""
@@ -67,9 +73,9 @@ If `bias_clip` is at most 1, there is no check.
 """
 
 RARE = 0.64
-"""Variance of a row's class, relative to equally frequent classes, below which steps shrink.
+"""Variance of a row's class, relative to equally frequent classes, below which all steps are smaller.
 
-Of two classes, one with a fifth of the rows has this variance.
+Two classes of which one has a fifth of the rows have this variance.
 """
 
 CLIP = 0.5
@@ -90,11 +96,11 @@ class AdditiveStart(Learner):
     cells
         About how many levels a number column without declared bins has, from 4 to 4096.
     residual_clip
-        Where residuals of a regression are clipped, as a multiple of the spread of the target.
+        The clip of residuals in a regression, as a multiple of the spread of the target.
     bias_clip
-        Where the residuals are clipped whose mean moves the bias of a regression, as a multiple of `residual_clip`: 4
-        follows about the mean of the target, 1 its median. At 1 or less there is no check and no skew correction.
-        Values above 1.5 are reduced, to no less than 1.5, where noise would move the bias too far.
+        The clip of the residuals whose mean moves the bias of a regression, as a multiple of `residual_clip`: with 4
+        predictions follow about the mean of the target, with 1 its median. At 1 or less there is no check and no skew
+        correction. Values above 1.5 are reduced, to no less than 1.5, where noise would move the bias too far.
     skew_correction
         Strength of the correction of a skewed target (`SkewCorrection`), from 0 (none) to 1.
     monotone
@@ -134,23 +140,28 @@ class AdditiveStart(Learner):
 
     @property
     def _count(self) -> int:
-        """Return the number of trees or features."""
+        """Return the number of trees or random Fourier features that follow the additive model; 0 if there are none."""
         return 0
 
     @property
     def _interaction_steps(self) -> int:
-        """Return the number of steps that learn the trees or features."""
+        """Return the number of steps in which the trees or the random Fourier features are learnt, for the progress."""
         return self._count
 
     def _interaction_releases(self, fraction: float) -> dict[str, Releases]:
-        """Return the releases of trees or features by the name of their stage.
+        """Return the releases of the trees or the random Fourier features, by the name of a field of `Budget`.
 
-        Together they take this `fraction` of the budget without bias and check.
+        `fraction` is the part of the budget that they take together, where the budget is what the bias and the check
+        leave.
         """
         raise NotImplementedError
 
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
-        """Learn and return trees or features, and add what they predict to the outputs of the rows of `stage`."""
+        """Learn and return trees or random Fourier features on top of the additive model.
+
+        What they predict is added to the outputs of the rows in `stage.data`, in place. `stage` also holds the noise
+        multipliers.
+        """
         raise NotImplementedError
 
     # What all of them share.
@@ -207,11 +218,19 @@ class AdditiveStart(Learner):
         return type(self).__module__.rsplit(".", 1)[-1]
 
     def _measures_again(self, schema: Schema) -> bool:
-        """Return whether the spread of the residuals is released once more after the additive start."""
+        """Return whether the spread of the residuals is released once more after the additive start.
+
+        It is in a regression that has steps of the additive model and trees or random Fourier features, with `share`
+        between 0 and 1.
+        """
         return not schema.classes and self.steps > 0 and self._count > 0 and 0 < self.share < 1
 
     def _budget(self, schema: Schema, noise: float) -> Budget:
-        """Return the releases of each stage; together they cost one Gaussian release with noise multiplier `noise`."""
+        """Return the releases of each stage of a training.
+
+        `noise` is the noise multiplier of the one Gaussian release that costs as much as all of them together. In a
+        regression the fractions of the start and of the check depend on `schema.rows / noise`.
+        """
         share = self.share if self._count and self.steps else float(self.steps > 0)
         # classes: their frequencies; regression: the target's mean twice, its spread, the mean of the last residuals
         count = 1 if schema.classes else 4 + self._measures_again(schema)
@@ -230,19 +249,20 @@ class AdditiveStart(Learner):
         )
 
     def _bias_clip(self, schema: Schema, noise: float) -> float:
-        """Return where residuals that move the bias of a regression are clipped, in units (`Start.unit`).
+        """Return the clip of the residuals whose mean moves the bias of a regression, in units (`Start.unit`).
 
-        It is `bias_clip`, and less where releases with the noise multiplier `noise` would give the bias more noise than
-        `BIAS_TOLERANCE`.
+        It is `min(bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * rows / noise))`, where `noise` is the noise
+        multiplier of a release of the bias.
         """
         return min(self.bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * schema.rows / noise))
 
     def _start(self, data: CodedData, noise: float, bias_clip: float, rng: Rng) -> Start:
-        """Release the bias of each output, and for a regression the spread of the target (`regression_start`).
+        """Release and return the bias of each output and, for a regression, the spread of the target.
 
         For more than two classes the bias is the log frequencies minus their mean. For two classes it is the logit at
         which clipped gradients sum to zero. The unit of a classification also follows from the released frequencies
-        (`_unit_of_classes`).
+        (`_unit_of_classes`). `noise` is the noise multiplier of each release, and `bias_clip` is the result of
+        `_bias_clip`.
         """
         layout = data.layout
         if not layout.classes:
@@ -257,11 +277,11 @@ class AdditiveStart(Learner):
     def _curves(
         self, data: CodedData, start: Start, noise: float, most_noise: float, rng: Rng, report: Callable[[int], None]
     ) -> Curves:
-        """Release an additive model: the mean of its weights over the last half of the steps, made monotone.
+        """Release and return an additive model: the mean of its weights over the last half of the steps, made monotone.
 
         `noise` is the noise multiplier of one step; if it is infinite there is no step, only the bias. `most_noise`
-        bounds the standard deviation of the noise in an output, in units of `start.unit`. `report` takes the number of
-        steps that are done.
+        bounds the standard deviation of the noise in an output, in units of `start.unit`. `report` is called after each
+        step with the number of finished steps.
         """
         layout, steps = data.layout, self.steps
         weights = np.zeros((layout.width, layout.outputs))
@@ -292,10 +312,11 @@ class AdditiveStart(Learner):
 
 
 def _unit_of_classes(frequencies: np.ndarray) -> float:
-    """Return the unit of a classification: 1, and less where a class is rare.
+    """Return the factor on all steps of a classification: 1, and less where a class is rare.
 
-    The sums of gradients by which columns differ shrink in proportion to the variance of a row's class, which follows
-    from the `frequencies` of the classes. Noise does not shrink, so outputs have to move less by the same factor.
+    It is `min(1, variance / RARE)` with `variance = (1 - sum(frequencies**2)) * classes / (classes - 1)`, where
+    `frequencies` (classes,) are the released frequencies of the classes. The sums of gradients by which columns differ
+    shrink in proportion to this variance. Noise does not shrink, so outputs have to move less by the same factor.
 
     >>> _unit_of_classes(np.array([0.5, 0.5])), round(_unit_of_classes(np.array([0.05, 0.95])), 2)
     (1.0, 0.3)
@@ -306,9 +327,9 @@ def _unit_of_classes(frequencies: np.ndarray) -> float:
 
 
 def _zero_of_clipped_gradients(logits: np.ndarray) -> np.ndarray:
-    """Return the bias at which gradients clipped to [-1/2, 1/2] sum to zero over rows.
+    """Return the bias (1,) of two classes at which gradients clipped to [-1/2, 1/2] sum to zero over rows.
 
-    `logits` are the log odds of the second class: the log of its frequency minus the log of the other frequency.
+    `logits` (1,) are the log odds of the second class: the logarithm of its frequency minus that of the first class.
     """
     return np.asarray(np.sign(logits) * np.log(2 * np.exp(np.abs(logits)) - 1))
 
@@ -320,11 +341,11 @@ def _model(
     deviations: np.ndarray,
     correction: Correction | None,
 ) -> Model:
-    """Return the model; tensors and fields have the names that stored models have.
+    """Return the released model; its tensors and its architecture have the names that stored models have.
 
     `weights` and `deviations` are as in `Curves`, and `learnt` are the trees or features. `correction` is None in a
-    classification. If it has a skew correction and its check passed, its skew correction and shift are stored.
-    Otherwise they are not, because `weights` already contain the shift, or the constant if the check failed.
+    classification. Its skew correction and its shift are stored if it has a skew correction and the check passed. In
+    every other case they are not stored: `weights` contain the shift already or, if the check failed, the constant.
     """
     classes, levels, features = layout.classes, sum(layout.levels), learnt.frequencies.shape[1]
     tensors = {"bias": weights[:1], "scores": weights[1 : 1 + levels], "slopes": weights[1 + levels :]}

@@ -23,10 +23,10 @@ from privaware.schema import Column, Schema
 __all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
 
 FINE = 128
-"""Number of codes of a number column with a slope, unless the levels of the column and `LEAST` need more."""
+"""Number of codes of a number column whose slope is learnt, or more if its levels and `LEAST` need more."""
 
 LEAST = 64
-"""Least number of evenly spaced edges that are added to the edges of the levels of a number with a slope."""
+"""Least number of evenly spaced edges that are added to the edges of the levels of a number whose slope is learnt."""
 
 TOGETHER = 2**14
 """Largest number of combinations of codes for which columns share one code, so that sums by code stay in a cache."""
@@ -38,28 +38,42 @@ ROWS_IN_CACHE = 2**9
 """Rows of a block that stays in a processor's cache."""
 
 NUMBER_STEPS = 2**10
-"""Number of lattice steps from 0 to 1, the largest absolute value of a scaled number."""
+"""Numbers scaled to [-1, 1] are stored as integers: multiples of `1 / NUMBER_STEPS`."""
 
 STABLE = 16.0
-"""Largest product of the learning rate of a classification and the largest curvature of all rows together."""
+"""Largest product, in a classification, of learning rate and curvature of the loss, summed over all rows."""
 
 STABLE_OF_NUMBERS = 3.0
-"""Largest product of the learning rate of a regression and the curvature of all rows, the same at all outputs."""
+"""Largest product, in a regression, of learning rate and curvature of the loss, summed over all rows.
+
+The curvature is the same at all outputs.
+"""
 
 MOST_NOISE = 1.0
-"""Largest standard deviation that noise may give a logit, where there is little signal for each weight."""
+"""Largest standard deviation that noise may give a logit.
+
+It holds while `rows / noise / weights` is at most `SIGNAL_PER_WEIGHT`; above, a larger one is allowed.
+"""
 
 SIGNAL_PER_WEIGHT = 8.0
-"""Value of `rows / noise / weights` from which more noise is allowed to logits, in proportion to its square root."""
+"""Value of `rows / noise / weights` above which `MOST_NOISE` grows.
+
+It grows in proportion to the square root of this value. `noise` is a noise multiplier, and `weights` is the number of
+weights of all outputs.
+"""
 
 MORE_NOISE = 2.8
-"""Largest factor by which a strong signal may raise `MOST_NOISE`."""
+"""Largest factor by which a large `rows / noise / weights` raises `MOST_NOISE`."""
 
 MOST_NOISE_OF_NUMBERS = (0.45, 0.4)
-"""`MOST_NOISE` for the output of a regression, in units (`Start.unit`), at each of `SIGNALS`."""
+"""Largest standard deviation that noise may give the output of a regression, in units (`Start.unit`).
+
+The two values hold where `rows / noise` is at most `SIGNALS[0]` and at least `SIGNALS[1]`; values between are
+interpolated.
+"""
 
 SKEWED = (0.5, 0.4)
-"""`MOST_NOISE_OF_NUMBERS` for a skewed target."""
+"""The values of `MOST_NOISE_OF_NUMBERS` for a skewed target."""
 
 SIGNALS = (300.0, 900.0)
 """Values of `rows / noise` between which `MOST_NOISE_OF_NUMBERS` and `SKEWED` are interpolated."""
@@ -68,10 +82,11 @@ SIGNALS = (300.0, 900.0)
 class CodedRows:
     """Some rows of a table, as boosting holds them.
 
-    `codes` has one array for each group of columns. `target` holds class codes, or numbers scaled to [-1, 1]. `values`
-    (outputs, rows) are the outputs so far. `places` are the leaves that rows reach in the tree whose splits are
-    `splits`; for two classes a place is twice the leaf plus the class. `features` (rows, features) are the random
-    Fourier features whose amplitudes are being learnt.
+    `layout` says what codes stand for, and `data` holds the rows. `codes` has one array (rows,) for each group of
+    columns. `target` (rows,) holds class codes, or numbers scaled to [-1, 1]. `values` (outputs, rows) are the outputs
+    of the model so far, at first 0. `places` (rows,) are the leaves that rows reach in the tree whose splits are, as
+    bytes, `splits`; for two classes a place is twice the leaf plus the class. `features` (rows, features) are the
+    random Fourier features whose amplitudes are being learnt. `places` and `features` are empty at first.
     """
 
     def __init__(self, layout: CodedLayout, data: Data) -> None:
@@ -88,7 +103,10 @@ class CodedRows:
 
     @classmethod
     def joined(cls, parts: list[CodedRows]) -> CodedRows:
-        """Return the rows of all `parts` as one object, without the places of a tree and without Fourier features."""
+        """Return the rows of all `parts`, in order, as one object; there must be at least one part.
+
+        Codes, targets and outputs are joined. The result has neither places of a tree nor random Fourier features.
+        """
         rows = cls.__new__(cls)
         rows.codes = [np.concatenate(codes) for codes in zip(*(part.codes for part in parts), strict=True)]
         rows.target = np.concatenate([part.target for part in parts])
@@ -105,7 +123,7 @@ class CodedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class CodedLayout:
-    """The public facts of coded rows: what their codes stand for, and bounds on their derivatives.
+    """The public facts of rows of ordinal codes: what the codes stand for, and bounds on derivatives of the loss.
 
     `feature` gives the levels of each column. Gradients of classes are clipped to a fraction `clip` of their largest
     norm. `length` is the largest norm of a row's gradient after clipping. `curvature` is the largest second derivative
@@ -145,12 +163,12 @@ class CodedLayout:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Return the position of each column's first score among the weights."""
+        """Return, for each column, the index of its first score among the weights: int64 (columns,)."""
         return 1 + np.cumsum((0, *self.levels[:-1])).astype(np.int64)
 
     @cached_property
     def numbered(self) -> list[int]:
-        """The positions of the number columns in `schema.used` if the model has a slope for each, else no positions."""
+        """Positions in `schema.used` of the number columns whose slopes are learnt; empty if there are no slopes."""
         used = self.schema.used
         return [at for at, column in enumerate(used) if column.kind == "number"] if self.feature.numbers else []
 
@@ -161,16 +179,17 @@ class CodedLayout:
 
     @cached_property
     def basis(self) -> CurveBasis:
-        """Return the basis in which a step releases sums over levels and numbers."""
+        """Return the basis in which a step releases sums of gradients: over levels, slopes and cosines."""
         used = self.schema.used
         numbers = tuple((at, used[at].missing == "category") for at in self.numbered)
         return CurveBasis(levels=self.levels, numbers=numbers)
 
     def most_noise(self, noise: float, skewed: bool = False) -> float:
-        """Return the largest standard deviation that noise may give an output, in units (`Start.unit`).
+        """Return the largest standard deviation that noise may give an output: of a logit, or in units (`Start.unit`).
 
-        `noise` is the noise multiplier of all releases as one. For classes it is `MOST_NOISE`, and more where rows are
-        many for the weights: logits are larger then. In a regression it also depends on whether the target is `skewed`.
+        `noise` is the noise multiplier of the one Gaussian release that costs as much as all releases. For classes the
+        result is `MOST_NOISE`, times up to `MORE_NOISE` where there are many rows for the number of weights, because
+        logits are larger then. In a regression it follows from `rows / noise` and from whether the target is `skewed`.
         """
         if self.classes:
             signal = self.schema.rows / noise / (self.width * self.outputs)
@@ -180,24 +199,29 @@ class CodedLayout:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Return the number of codes of each column."""
+        """Return the number of different codes of each column, in the order of `schema.used`."""
         return tuple(len(levels) for levels in self.level_of)
 
     @cached_property
     def level_of(self) -> list[np.ndarray]:
-        """Return, for each column, the level of each of its codes."""
+        """Return, for each column, an array (codes,) with the level to which each of its codes belongs."""
         return [self._level_of(at) for at in range(len(self.levels))]
 
     @cached_property
     def number_of(self) -> list[np.ndarray]:
-        """Return, for each column with a slope, the scaled number of each code, in lattice steps (0 if missing)."""
+        """Return, for each column with a slope, an int64 array (codes,) with the number that each code stands for.
+
+        It is the middle of the code's cell, scaled to [-1, 1], in multiples of `1 / NUMBER_STEPS`; 0 for missing
+        values.
+        """
         return [self._number_of(at) for at in self.numbered]
 
     @cached_property
     def groups(self) -> list[tuple[int, ...]]:
         """Return groups of neighbouring columns, by position; the columns of a group share one code.
 
-        With fewer than `MANY` declared rows each column is a group of its own.
+        Columns join a group while their codes have at most `TOGETHER` combinations. With fewer than `MANY` declared
+        rows each column is a group of its own.
         """
         most = TOGETHER if self.schema.rows >= MANY else 1
         groups: list[tuple[int, ...]] = []
@@ -213,23 +237,34 @@ class CodedLayout:
         return tuple(self.sizes[at] for at in group)
 
     def by_group(self, at: int, values: np.ndarray) -> np.ndarray:
-        """Return `values` (..., codes of column `at`) as (..., codes of its group), repeated for the other columns."""
+        """Return `values` (..., codes of one column) as (..., codes of the column's group).
+
+        `at` is the position of the column. A value is repeated for all codes of the group that contain the column's
+        code.
+        """
         group = self.group_of(at)
         axes = tuple(self.sizes[at] if other == at else 1 for other in group)
         shape = (*values.shape[:-1], *self.shape(group))
         return np.broadcast_to(values.reshape(*values.shape[:-1], *axes), shape).reshape(*values.shape[:-1], -1)
 
     def by_column(self, group: tuple[int, ...], sums: np.ndarray) -> list[np.ndarray]:
-        """Return, for each column of `group`, sums by the column's own codes, from `sums` (codes of group, outputs)."""
+        """Return, for each column of `group`, the sums by the column's own codes: (codes of the column, outputs).
+
+        `sums` (codes of the group, outputs) are sums over the rows of each code of the group.
+        """
         shaped, axes = sums.reshape(*self.shape(group), -1), range(len(group))
         return [shaped.sum(axis=tuple(axis for axis in axes if axis != own)) for own in axes]
 
     def group_of(self, at: int) -> tuple[int, ...]:
-        """Return the group of the column at position `at`."""
+        """Return the group, a tuple of positions of columns, that contains the column at position `at`."""
         return next(group for group in self.groups if at in group)
 
     def group_codes(self, columns: np.ndarray, group: tuple[int, ...]) -> np.ndarray:
-        """Return the code of each row for `group`; `columns` (columns, rows) are the values of all columns."""
+        """Return the code of each row for `group`, in the smallest unsigned integer type that holds it: (rows,).
+
+        `columns` (columns, rows) are the values of all columns, as in `Data.x`. The code of the group's last column
+        changes fastest.
+        """
         codes = np.zeros(columns.shape[1], np.int64)
         for at in group:
             codes *= self.sizes[at]
@@ -237,10 +272,10 @@ class CodedLayout:
         return codes.astype(np.min_scalar_type(math.prod(self.shape(group)) - 1))
 
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
-        """Return the codes of `values` of the column at position `at`.
+        """Return the int64 codes (rows,) of `values` (rows,), one column of `Data.x`, for the column at position `at`.
 
-        A missing number has the last code if the column keeps missing values as a category, else the code of the number
-        0.
+        The code of a category is its level, and the code of a number is its cell. A missing number has the last code if
+        the column keeps missing values as a category, else the code of the number 0.
         """
         column = self.schema.used[at]
         if column.kind == "category":
@@ -253,7 +288,7 @@ class CodedLayout:
 
     @cached_property
     def _edges(self) -> dict[int, Edges]:
-        """Return the edges of the cells of each column of numbers, by the position of the column."""
+        """Return, by the position of a number column, the inner edges between the cells of its codes."""
         numbers = (at for at, column in enumerate(self.schema.used) if column.kind != "category")
         return {at: Edges(self._cells(self.schema.used[at], at in self.numbered)) for at in numbers}
 
@@ -284,7 +319,10 @@ class CodedLayout:
 
 
 def _by_column(x: np.ndarray) -> np.ndarray:
-    """Return `x` transposed, `ROWS_IN_CACHE` rows at a time, which is faster than all at once."""
+    """Return `x` transposed, as a contiguous array (columns, rows).
+
+    Copying `ROWS_IN_CACHE` rows at a time is faster than copying all at once.
+    """
     columns: np.ndarray = np.empty(x.shape[::-1], x.dtype)
     for at in range(0, len(x), ROWS_IN_CACHE):
         columns[:, at : at + ROWS_IN_CACHE] = x[at : at + ROWS_IN_CACHE].T

@@ -32,9 +32,9 @@ GRADIENT_BITS = 20
 class CurveBasis:
     """The basis in which sums of gradients are released.
 
-    `levels` is the number of levels of each column. `numbers` has, for each column with a slope, its position and
-    whether its last level is for missing values. Sums and weights have the order bias, levels, slopes. Released sums
-    have the cosines of each number after these.
+    `levels` is the number of levels of each column. `numbers` has, for each column with a slope, its position among the
+    columns and whether its last level is for missing values. Sums and weights have the order bias, levels, slopes.
+    Released sums have the cosines of each number after these.
     """
 
     levels: tuple[int, ...]
@@ -42,38 +42,46 @@ class CurveBasis:
 
     @cached_property
     def tables(self) -> list[np.ndarray]:
-        """Return the cosines (levels, cosines) of each number; no row of the matrix has norm above 1."""
+        """Return the cosines (levels, cosines) of each column with a slope; no row of an array has norm above 1."""
         return [smooth_cosines(self.levels[at], missing) for at, missing in self.numbers]
 
     @cached_property
     def level_weights(self) -> np.ndarray:
-        """Return the weight of a level of each column: `LEVEL` for a column with a slope, else 1."""
+        """Return the weight of the levels of each column (columns,): `LEVEL` for a column with a slope, else 1."""
         weights = np.ones(len(self.levels))
         weights[[at for at, _ in self.numbers]] = LEVEL
         return weights
 
     @cached_property
     def terms(self) -> np.ndarray:
-        """Return the fixed factors of the sums of the bias (1), of each level and of each slope, as a column vector."""
+        """Return the fixed factors of the sums, as a column vector (1 + all levels + slopes, 1).
+
+        They are 1 for the bias, `level_weights` for the levels of each column, and `SLOPE` for each slope.
+        """
         levels = np.repeat(self.level_weights, self.levels)
         return np.concatenate([[1.0], levels, np.full(len(self.numbers), SLOPE)])[:, None]
 
     @cached_property
     def width(self) -> int:
-        """Return the number of sums that are released for one output."""
+        """Return the number of sums that are released for one output: for the bias, levels, slopes and cosines."""
         return len(self.terms) + sum(table.shape[1] for table in self.tables)
 
     @cached_property
     def length(self) -> float:
-        """Return the largest L2 change of the released sums by one row, divided by the norm of the row's gradient."""
+        """Return the largest L2 norm of what one row adds to the released sums, divided by the norm of its gradient.
+
+        The row adds its gradient, times fixed factors, to the sums of the bias, of one level of each column, and of the
+        slope and the cosines of each column with a slope.
+        """
         cosines = sum(float((table**2).sum(axis=1).max(initial=0.0)) for table in self.tables)
         levels = float((self.level_weights**2).sum())
         return math.sqrt(1 + levels + SLOPE**2 * len(self.numbers) + cosines)
 
     def released(self, sums: np.ndarray) -> np.ndarray:
-        """Return the exact `sums` (bias, levels and slopes, outputs) times `terms`, then their sums over cosines.
+        """Return the sums that are released (width, outputs): `sums` times `terms`, then the sums over cosines.
 
-        The result is (width, outputs). The sums over cosines are computed in integers, so they have no rounding error.
+        `sums` (1 + all levels + slopes, outputs) are exact sums of gradients for the bias, each level and each slope.
+        The sums over cosines are computed in integers, so they have no rounding error.
         """
         parts = [sums * self.terms]
         for (at, _), table in zip(self.numbers, self.tables, strict=True):
@@ -83,9 +91,10 @@ class CurveBasis:
         return np.concatenate(parts)
 
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the weights of bias, levels and slopes from the coefficients of the released sums.
+        """Return the weights of bias, levels and slopes (1 + all levels + slopes, outputs) from `coefficients`.
 
-        The coefficients of cosines are added to the scores of the levels.
+        `coefficients` (width, outputs) has one number for each released sum. Those of bias, levels and slopes are
+        multiplied by `terms`, and what the cosines give at a level is added to the level's score.
         """
         weights, used = coefficients[: len(self.terms)] * self.terms, len(self.terms)
         for (at, _), table in zip(self.numbers, self.tables, strict=True):
@@ -95,9 +104,10 @@ class CurveBasis:
 
     @property
     def deviations(self) -> np.ndarray:
-        """Return the norm of the basis at a typical level of each column, then at each slope.
+        """Return the standard deviations that noise gives the scores of each column, then each slope.
 
-        Noise of standard deviation 1 in each coefficient gives scores and slopes these standard deviations.
+        The result is (columns + slopes,). The noise has standard deviation 1 in each coefficient. The variance of a
+        score is averaged over the levels of its column.
         """
         squares = self.level_weights**2
         for (at, _), table in zip(self.numbers, self.tables, strict=True):

@@ -18,7 +18,7 @@ from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 __all__ = ["CELLS", "LATTICE", "MOMENTUM", "derivatives", "logit_cells", "logit_tables", "response"]
 
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
-"""Lattice of gradients and second derivatives."""
+"""Gradients and second derivatives are clipped to about [-1, 1] and rounded towards zero to multiples of 2^-20."""
 
 CELLS = 2048
 """Number of cells of the logit of two classes; the first and the last cell extend to infinity."""
@@ -33,11 +33,16 @@ MOMENTUM = 0.9
 def derivatives(
     layout: CodedLayout, values: np.ndarray, target: np.ndarray, unit: float, *, curved: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return negative clipped gradients (outputs, rows) and second derivatives (rows,), rounded to `LATTICE`.
+    """Return negative clipped gradients (outputs, rows) and second derivatives (rows,) of the loss at `values`.
 
-    They are taken at the outputs `values` (outputs, rows) for the targets `target`. Second derivatives are divided by
-    `layout.curvature`; for more than two classes they are half the trace of the Hessian. In a regression they are 1. If
-    not `curved`, two classes get ones instead. `unit` is the residual of a regression that gives a gradient of 1.
+    `values` (outputs, rows) are outputs, and `target` (rows,) are class codes, or numbers in a regression. Both results
+    are rounded to multiples of 2^-20. They are:
+
+    1. In a regression, `(target - values) / unit`, clipped to [-1, 1], and 1.
+    2. For two classes, both derivatives of the logistic loss by the logit of the second class, from tables by cells of
+       the logit. Gradients are clipped to norm `layout.length`. The second derivative is divided by 1/4, its maximum;
+       if not `curved`, it is 1 instead.
+    3. For more classes with probabilities p, `one_hot - p`, clipped to norm `layout.length`, and `1 - sum(p**2)`.
     """
     if not layout.classes:
         return LATTICE.round((target - values) / np.float32(unit)), np.ones(values.shape[1], np.float32)
@@ -55,9 +60,10 @@ def derivatives(
 
 
 def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return, for each row, `group * CELLS` plus the cell of its logit; `group` is its class, or 2 * leaf + class.
+    """Return, for each row, `group * CELLS` plus the number of the cell in which its logit lies: integers (rows,).
 
-    `logits` are the logits of the second of two classes.
+    `logits` (rows,) are the logits of the second of two classes. `group` (rows,) holds small integers, such as the
+    class of a row, or twice its leaf plus its class.
     """
     places = logits * np.float32(CELLS_PER_UNIT)
     places += np.float32(CELLS / 2 + 0.5)
@@ -70,9 +76,10 @@ def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
 
 @cache
 def logit_tables(length: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return two tables: the negative gradient, clipped to `length`, and the second derivative divided by 1/4.
+    """Return two tables for two classes, by cell of the logit: negative gradients and second derivatives.
 
-    Each has `CELLS` entries for rows of the first class, then `CELLS` for rows of the second class.
+    Each is (2 * CELLS,): entries for rows of the first class, then for rows of the second class. Gradients are clipped
+    to [-length, length]. Second derivatives are divided by 1/4, their maximum.
     """
     logits = (np.arange(CELLS) - CELLS / 2) / CELLS_PER_UNIT
     against = 1 / (exp2(LOG2E * logits).astype(np.float64) + 1)  # the chance of the first class
@@ -82,7 +89,10 @@ def logit_tables(length: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _column_sum(values: np.ndarray) -> np.ndarray:
-    """Return sums over the first axis, added one row after another: the same bits for any number of columns."""
+    """Return the sums over the first axis of `values` (outputs, rows), as float64 (rows,).
+
+    The outputs are added one after another, so a row's sum has the same bits for any number of rows.
+    """
     total = np.zeros(values.shape[1])
     for row in values:
         total += row
@@ -90,10 +100,10 @@ def _column_sum(values: np.ndarray) -> np.ndarray:
 
 
 def response(steps: int) -> float:
-    """Return the standard deviation that noise gives the mean of the last half of `steps` iterates.
+    """Return the standard deviation that noise gives the mean of the last half of `steps` iterates of gradient descent.
 
-    Each step gets noise of standard deviation 1, at learning rate 1. Only the effect of momentum is counted: the
-    gradient is taken to be zero.
+    Each step adds noise of standard deviation 1 to the gradient; the learning rate is 1, and momentum is `MOMENTUM`.
+    Only the noise counts: the gradient without noise is taken to be zero.
 
     >>> response(1)
     1.0

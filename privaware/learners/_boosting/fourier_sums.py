@@ -40,15 +40,15 @@ FEATURE_STEPS = 100
 """Steps of gradient descent on the amplitudes."""
 
 COLUMNS_READ = (1, 2, 3, 4)
-"""Numbers of columns that features read: the first feature reads one column, the next two, and so on in turn."""
+"""Numbers of columns that a feature reads: the first feature reads one column, the second two, and so on in turn."""
 
 WIDTHS = (0.5, 0.7, 1.0)
 """Widths of the Gaussian kernels that the features approximate, in standard deviations of a number."""
 
 ROWS = Lattice(bound=1.0, bits=12)
-"""Lattice of the entries of a row of features."""
+"""Entries of a row of features are multiples of 2^-12 in [-1, 1]."""
 AMPLITUDE_BITS = 20
-"""Bits to which amplitudes are rounded, relative to the largest, before outputs are computed."""
+"""Amplitudes are rounded to about this many bits, relative to the largest one, before outputs are computed."""
 ROWS_AT_ONCE = 2**12
 """Rows whose random Fourier features are computed at once."""
 
@@ -56,21 +56,28 @@ MOST_NOISE = 1.5
 """Largest standard deviation that the noise of all steps may give a logit, where `rows / noise` is at least `SURE`."""
 
 MOST_NOISE_OF_NUMBERS = 0.25
-"""Largest standard deviation that the noise of all steps may give the output of a regression, in units."""
+"""Largest standard deviation that the noise of all steps may give the output of a regression, in `Stage.unit`."""
 
 SURE = 150.0
 """Value of `rows / noise` below which the standard deviation allowed to logits shrinks in proportion to it."""
 
 STEADY = 4.0
-"""Largest product of learning rate, rows and curvature in a classification; centred rows share no direction."""
+"""Largest product of learning rate, number of rows and curvature of the loss, in a classification.
+
+Rows are centred, so they share no direction, and steps of this size stay stable.
+"""
 
 STEADY_OF_NUMBERS = 1.9
-"""Largest product of learning rate, rows and curvature in a regression; centred rows share no direction."""
+"""Largest product of learning rate, number of rows and curvature of the loss, in a regression.
+
+Rows are centred, so they share no direction, and steps of this size stay stable.
+"""
 
 MOST_DROPPED = 0.75
-"""Fraction by which amplitudes that noise alone explains shrink, in a classification with categories only.
+"""Largest fraction by which amplitudes that noise alone explains are shrunk: with classes and categories only.
 
-With number columns they shrink less, in proportion to the fraction of categories. A regression does not shrink them.
+With number columns they shrink less, in proportion to the fraction of categories among the columns. A regression does
+not shrink them.
 """
 
 KEPT_BY_SIGNAL = 2.5
@@ -79,7 +86,10 @@ KEPT_BY_SIGNAL = 2.5
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Amplitudes:
-    """The released `amplitudes` (features, outputs), and what they add to the `bias` of each output."""
+    """The released amplitudes of random Fourier features, and what they add to the bias.
+
+    An output is `bias + features @ amplitudes`, with `amplitudes` (features, outputs) and `bias` (outputs,).
+    """
 
     amplitudes: np.ndarray
     bias: np.ndarray
@@ -88,10 +98,12 @@ class Amplitudes:
 def random_frequencies(
     layout: CodedLayout, count: int, generator: np.random.Generator, chances: np.ndarray | None = None
 ) -> np.ndarray:
-    """Draw what the phase, each level and each slope add to the angle of each feature, in revolutions.
+    """Draw and return the frequencies of `count` random Fourier features, in revolutions: (weights, count).
 
-    The result is (weights of an additive model, count). Columns are drawn by their `chances` (None: equal ones), no
-    column twice in a feature.
+    The rows of the result are the weights of an additive model: the bias (here the phase of a feature), each level,
+    each slope. They add up to the angle of a feature, as weights add up to an output. A feature reads one to four
+    columns, none twice, drawn with the probabilities `chances` (columns,); None means equal probabilities. Entries of
+    columns that a feature does not read are 0.
     """
     frequencies = np.zeros((layout.width, count))
     frequencies[0] = generator.random(count)
@@ -109,9 +121,9 @@ def _add_column(
 ) -> None:
     """Draw what the levels and the slope of column `at` add to the angle of one feature, and set it in `frequencies`.
 
-    `frequencies` (weights of an additive model,) belong to this one feature. The draw of a number has standard
-    deviation `scale` for each standard deviation of the number. The draw of a category's level, or of a missing number,
-    has standard deviation `CATEGORY_DISTANCE * scale`.
+    `frequencies` (weights of an additive model,) belong to this one feature and are changed in place. The draw of a
+    number has standard deviation `scale` for each standard deviation of the number. The draw of a category's level, or
+    of a missing number, has standard deviation `CATEGORY_DISTANCE * scale`.
     """
     column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
     if column.kind == "category":
@@ -128,11 +140,11 @@ def _add_column(
 
 
 def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitudes:
-    """Return the amplitudes: release the mean of the features, then `FEATURE_STEPS` steps of gradient descent.
+    """Release the mean of the features, then `FEATURE_STEPS` steps of gradient descent, and return the amplitudes.
 
     `frequencies` are the result of `random_frequencies`. The amplitudes are the mean over the last half of the steps,
-    times `_kept`. Features times amplitudes are added to the outputs of the rows. The returned amplitudes and bias are
-    for features before centring and before scaling to norm 1.
+    times `_kept`. Features times amplitudes are added to the outputs of the rows in `stage.data`, in place. The
+    returned amplitudes and bias are for features before centring and before scaling to norm 1.
     """
     layout, rows, noises = stage.data.layout, stage.data.rows, stage.noises
     declared = layout.schema.rows
@@ -161,19 +173,21 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
 
 
 def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """Return the limit on the standard deviation that noise gives an output, in units of `Stage.unit`.
+    """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
 
-    For classes it is smaller where there are few rows for `noise`; for a regression it is constant. `noise` is
-    the noise multiplier of the one Gaussian release that costs as much as all releases of the training.
+    For classes it is `MOST_NOISE * min(1, rows / noise / SURE)`, and in a regression `MOST_NOISE_OF_NUMBERS`. `noise`
+    is the noise multiplier of the one Gaussian release that costs as much as all releases of the training.
     """
     return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 def _kept(amplitudes: np.ndarray, deviation: float, least: float) -> float:
-    """Return the factor on released amplitudes: 1 if columns clearly interact, `least` if noise explains them.
+    """Return the factor by which released amplitudes are shrunk: `min(1, least + KEPT_BY_SIGNAL * signal)`.
 
-    `deviation` is the standard deviation of the noise in one amplitude. `signal` is the fraction of the squared norm
-    that noise does not explain. The factor is computed from released values, so it has no privacy cost.
+    `signal` is the fraction of the squared norm of `amplitudes` (features, outputs) that noise does not explain:
+    `max(0, 1 - deviation**2 * size / |amplitudes|**2)`. `deviation` is the standard deviation of the noise in one
+    amplitude. Amplitudes of zeros have signal 0. The factor is computed from released values, so it has no privacy
+    cost.
 
     >>> _kept(np.ones((4, 1)), deviation=1.0, least=0.25), _kept(np.ones((4, 1)), deviation=0.5, least=0.25)
     (0.25, 1.0)
@@ -184,10 +198,10 @@ def _kept(amplitudes: np.ndarray, deviation: float, least: float) -> float:
 
 
 def _least_kept(layout: CodedLayout) -> float:
-    """Return the smallest factor on amplitudes: 1 in a regression, and less with more categories among the columns.
+    """Return the smallest factor on amplitudes: 1 in a regression, else `1 - MOST_DROPPED * fraction`.
 
-    Interactions of numbers are smooth, so features of numbers help even where noise hides them. Interactions of
-    categories have to be learnt for each pair of levels.
+    Here `fraction` is the fraction of categories among the columns. Interactions of numbers are smooth, so features of
+    numbers help even where noise hides them. Interactions of categories have to be learnt for each pair of levels.
     """
     used = layout.schema.used
     share = sum(column.kind == "category" for column in used) / len(used)
@@ -196,7 +210,10 @@ def _least_kept(layout: CodedLayout) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureMeans(ArraySum):
-    """The sum of the features of all rows; a row changes the sum by at most 1 in L2 norm."""
+    """The sum of the random Fourier features of all rows (features,); a row changes it by at most 1 in L2 norm.
+
+    `release` returns this sum plus noise, not a mean.
+    """
 
     sensitivity: float = 1.0
 
@@ -208,8 +225,9 @@ class FeatureMeans(ArraySum):
 class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
     """The sum over rows of features times negative gradients (features, outputs).
 
-    Gradients are taken at the outputs so far plus `unit * (features @ weights)`. A row changes the sum by at most the
-    norm of its gradient, because its features have norm at most 1.
+    Gradients are taken at the outputs so far plus `unit * (features @ weights)`, with `weights` (features, outputs).
+    `unit` is the residual of a regression that gives a gradient of 1, and `layout` holds the public facts. A row
+    changes the sum by at most the norm of its gradient, because its features have norm at most 1.
     """
 
     layout: CodedLayout
@@ -233,22 +251,26 @@ class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
         return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=self.layout.length))
 
     def add_outputs(self, part: CodedRows) -> None:
-        """Add `unit * (features @ weights)` to the outputs of the rows, and drop the features."""
+        """Add `unit * (features @ weights)` to the outputs of the rows in `part`, in place, and drop their features."""
         for at in range(0, len(part), ROWS_AT_ONCE):
             part.values[:, at : at + ROWS_AT_ONCE] += self._outputs(part.features[at : at + ROWS_AT_ONCE])
         part.features = part.features[:0]
 
     def _outputs(self, features: np.ndarray) -> np.ndarray:
-        """Return what `features` add to the outputs (outputs, rows): sums on lattices, exact in any order."""
+        """Return `unit * (features @ weights)` in float32, transposed: (outputs, rows).
+
+        Weights are rounded to `AMPLITUDE_BITS` bits, so the products are exact and do not depend on other rows.
+        """
         largest = max(float(np.abs(self.weights).max()), 2.0**-99)
         coarse = Lattice(bound=largest, bits=AMPLITUDE_BITS).nearest(self.weights)
         return np.asarray((self.unit * (features @ coarse)).astype(np.float32).T)
 
 
 def _add_features(part: CodedRows, layout: CodedLayout, frequencies: np.ndarray) -> None:
-    """Give each row of `part` its features, scaled to a length of about 1 and clipped to length 1.
+    """Compute the random Fourier features of each row of `part`, and store them in `part.features` (rows, features).
 
-    `frequencies` are the result of `random_frequencies`.
+    Rows of features are scaled to a norm of about 1, clipped to norm 1 and rounded to multiples of 2^-12. `frequencies`
+    (weights of an additive model, features) are the result of `random_frequencies`.
     """
     angles, lookup = GradientSums(layout=layout, weights=frequencies, unit=1.0), Lookup()
     part.features = np.empty((len(part), frequencies.shape[1]))
@@ -263,5 +285,5 @@ def _centre_features(part: CodedRows, centre: Centre) -> None:
 
 
 def _feature_scale(count: int) -> float:
-    """Return the factor that gives a row of `count` cosines norm about 1; the mean square of a cosine is 1/2."""
+    """Return `sqrt(2 / count)`, which gives a row of `count` cosines a norm of about 1."""
     return math.sqrt(2 / count)

@@ -22,29 +22,35 @@ from privaware.noise import Rng
 __all__ = ["SECOND_WEIGHT", "ArraySum", "ClassCounts", "GradientSums", "LeafSums", "Lookup", "TargetSums", "as_outputs"]
 
 SECOND_WEIGHT = 0.125
-"""Factor on second derivatives before they are released with gradients; a power of two, so products are exact."""
+"""Factor on second derivatives, which are released beside gradients; a power of two, so products are exact."""
 
 COUNTED = 4
-"""Largest depth of a tree whose rows of two classes are counted by cells of the logit; each leaf has all cells."""
+"""Largest depth of a tree for which rows of two classes are counted by leaf, class and cell of the logit."""
 
 CHUNK = 2**15
 """Number of rows that are processed at a time, so that they stay in a processor's cache."""
 
 
 def chunks(part: Sized) -> Iterator[slice]:
-    """Return an iterator of slices of at most `CHUNK` rows that cover `part` in order."""
+    """Return an iterator of slices of at most `CHUNK` positions that cover the rows of `part` in order."""
     return (slice(at, at + CHUNK) for at in range(0, len(part), CHUNK))
 
 
 class Lookup:
-    """Adds to each row the entry of a table at the row's code, with buffers that are reused from chunk to chunk."""
+    """Adds to each row the table entry at the row's code.
+
+    It keeps buffers of `CHUNK` entries, which later calls use again.
+    """
 
     def __init__(self) -> None:
         self._index = np.empty(CHUNK, np.intp)
         self._entries: dict[np.dtype, np.ndarray] = {}
 
     def add(self, values: np.ndarray, tables: np.ndarray, codes: np.ndarray) -> None:
-        """Add `tables[output, codes[row]]` to `values[output, row]`, in place, for at most `CHUNK` rows."""
+        """Add `tables[output, codes[row]]` to `values[output, row]`, in place.
+
+        `values` are (outputs, rows), `tables` (outputs, codes) and `codes` (rows,); there are at most `CHUNK` rows.
+        """
         index = self._index[: len(codes)]
         index[...] = codes
         if tables.dtype not in self._entries:
@@ -55,9 +61,9 @@ class Lookup:
 
 
 def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
-    """Return the sums (outputs, size) of `values` (outputs, rows) over the rows of each code.
+    """Return, for each code below `size`, the sum of `values` over the rows that have the code.
 
-    All `codes` (rows,) must be below `size`.
+    The result is float64 (outputs, size). `values` are (outputs, rows), and all `codes` (rows,) must be below `size`.
     """
     return np.stack([np.bincount(codes, weights=row, minlength=size) for row in values]).astype(np.float64, copy=False)
 
@@ -76,9 +82,10 @@ class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSums(ArraySum):
-    """The number of rows of each class or, if `classes` is 0, one number: the sum of targets in [-1, 1].
+    """The number of rows of each class (classes,) or, if `classes` is 0, the sum of the targets (1,).
 
-    Adding or removing a row changes the result by at most `sensitivity` in L2 norm.
+    Targets are in [-1, 1]. `release` adds Gaussian noise. Adding or removing a row changes the sums by at most
+    `sensitivity` in L2 norm.
     """
 
     classes: int
@@ -94,7 +101,7 @@ class TargetSums(ArraySum):
 class ClassCounts(ArraySum):
     """The number of rows of each class, in all and at each level of each column: (classes, 1 + all levels).
 
-    A row changes it by sqrt(1 + columns) in L2 norm.
+    A row changes the counts by `sqrt(1 + columns)` in L2 norm, which is the sensitivity.
     """
 
     layout: CodedLayout
@@ -116,10 +123,12 @@ class ClassCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientSums(ArraySum):
-    """Sums of negative gradients at the outputs of the additive model with these `weights` (as in `Curves`).
+    """Sums of negative gradients at the outputs of an additive model, released with Gaussian noise.
 
-    The release holds sums over all rows, over the rows of each level, and of gradients times each number and cosine.
-    `unit` is the residual of a regression that gives a gradient of 1. The outputs so far of the rows are not used.
+    `weights` (bias, scores of levels and slopes, outputs) are those of the model. The release (`CurveBasis.width`,
+    outputs) holds sums over all rows, over the rows of each level, and of gradients times each number and each cosine.
+    `unit` is the residual of a regression that gives a gradient of 1. The outputs so far, which rows store, are not
+    used.
     """
 
     layout: CodedLayout
@@ -131,7 +140,10 @@ class GradientSums(ArraySum):
         return self.layout.length * self.layout.basis.length
 
     def partial(self, part: CodedRows) -> np.ndarray:
-        """Return the sums (codes, outputs) over the rows of each code, one group of columns after another."""
+        """Return the exact sums of gradients over the rows of each code: (codes of all groups, outputs).
+
+        The codes of the groups of columns follow one another, group by group.
+        """
         layout = self.layout
         gradients, lookup = np.empty((layout.outputs, len(part))), Lookup()
         for rows in chunks(part):
@@ -145,7 +157,7 @@ class GradientSums(ArraySum):
         return super().release(self.layout.basis.released(self.by_weight(total)), noise, rng)
 
     def by_weight(self, total: np.ndarray) -> np.ndarray:
-        """Return the sums for the bias, each level and each slope (weights, outputs), from `total`, the sums by code.
+        """Return the exact sums for the bias, each level and each slope, from the sums by code: (weights, outputs).
 
         `total` is what `partial` returns, summed over all parts of the rows.
         """
@@ -165,9 +177,9 @@ class GradientSums(ArraySum):
         return sums
 
     def outputs(self, part: CodedRows, rows: slice, lookup: Lookup) -> np.ndarray:
-        """Return the outputs (outputs, rows) of the additive model for the `rows` of `part`, at most `CHUNK` of them.
+        """Return the outputs of the additive model for the rows in the slice `rows` of `part`: float32 (outputs, rows).
 
-        `lookup` has the buffers, which several calls may share.
+        The slice holds at most `CHUNK` rows. `lookup` has buffers, which several calls may share.
         """
         values = np.repeat(self.weights[0].astype(np.float32)[:, None], len(part.target[rows]), axis=1)
         for codes, table in zip(part.codes, self._tables, strict=True):
@@ -175,14 +187,14 @@ class GradientSums(ArraySum):
         return values
 
     def add_outputs(self, part: CodedRows) -> None:
-        """Add the outputs of the additive model to the outputs so far of the rows."""
+        """Add the outputs of the additive model to the outputs that the rows of `part` store, in place."""
         lookup = Lookup()
         for rows in chunks(part):
             part.values[:, rows] += self.outputs(part, rows, lookup)
 
     @cached_property
     def _tables(self) -> list[np.ndarray]:
-        """Return what each code of each group of columns adds to the outputs: (outputs, codes) in float32."""
+        """Return, for each group of columns, what each of its codes adds to the outputs: float32 (outputs, codes)."""
         layout, weights = self.layout, self.weights
         tables = [weights[start + level_of] for start, level_of in zip(layout.starts, layout.level_of, strict=True)]
         slopes = weights[1 + sum(layout.levels) :]
@@ -196,12 +208,12 @@ class GradientSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class LeafSums(ArraySum):
-    """Sums in each leaf of a tree (leaves, outputs + 1): negative gradients, then second derivatives.
+    """The sums over the rows in each leaf of a tree: negative gradients, then second derivatives (leaves, outputs + 1).
 
-    Derivatives are taken at the outputs so far of the rows. Second derivatives are divided by the curvature and
-    multiplied by `SECOND_WEIGHT`. `columns` and `right` are the splits of the tree (`Splits`), and `unit` is as in
-    `GradientSums`. Up to depth `COUNTED`, rows of two classes are counted by leaf, class and cell of the logit instead
-    of summed; the sums follow from the counts.
+    Derivatives are taken at the outputs that the rows store. Second derivatives are divided by the largest one and
+    multiplied by `SECOND_WEIGHT`. `columns` (depth,) and `right` (depth, levels) are the splits of the tree (see
+    `Splits`). `unit` is the residual of a regression that gives a gradient of 1. Up to depth `COUNTED`, rows of two
+    classes are counted by leaf, class and cell of the logit instead of summed; the sums follow from the counts.
     """
 
     layout: CodedLayout
@@ -219,7 +231,11 @@ class LeafSums(ArraySum):
         return sums.T
 
     def _counted(self, part: CodedRows) -> np.ndarray:
-        """Return the sums (2, leaves) for two classes: the derivatives of each cell times the number of its rows."""
+        """Return the sums of gradients and of second derivatives for two classes: (2, leaves).
+
+        Rows are counted by leaf, class and cell of the logit, and the counts are multiplied by the derivatives in
+        `logit_tables`.
+        """
         places, cells = self._places(part), np.empty(len(part), np.intp)
         for rows in chunks(part):
             cells[rows] = logit_cells(part.values[0, rows], places[rows])
@@ -237,7 +253,10 @@ class LeafSums(ArraySum):
         return sums
 
     def add_leaves(self, part: CodedRows, leaves: np.ndarray) -> None:
-        """Add the released score of each row's leaf to its outputs; `leaves` is (leaves, outputs)."""
+        """Add the released scores of each row's leaf to the outputs that the rows of `part` store, in place.
+
+        `leaves` (leaves, outputs) are the scores.
+        """
         places, lookup = self._places(part), Lookup()
         scores = np.repeat(leaves.T.astype(np.float32), 1 + self._by_class, axis=1)
         for rows in chunks(part):
@@ -245,11 +264,14 @@ class LeafSums(ArraySum):
 
     @property
     def _by_class(self) -> bool:
-        """Return whether the place of a row is twice its leaf plus its class; otherwise it is the leaf."""
+        """Return whether there are two classes: a row's place is then twice its leaf plus its class, else its leaf."""
         return self.layout.classes == 2
 
     def _places(self, part: CodedRows) -> np.ndarray:
-        """Return the place of each row (see `_by_class`); `part` keeps the places until another tree needs its own."""
+        """Return the place of each row of `part` (rows,): its leaf or, for two classes, twice its leaf plus its class.
+
+        `part` stores the places of the last tree, and they are computed only if its splits are others.
+        """
         splits = self.columns.tobytes() + self.right.tobytes()
         if part.splits != splits:
             tables, lookup = self._tables, Lookup()
@@ -268,7 +290,10 @@ class LeafSums(ArraySum):
 
     @cached_property
     def _tables(self) -> dict[int, np.ndarray]:
-        """Return what each code of a group of columns adds to the place of a row, by the group's number."""
+        """Return what each code of a group adds to the place of a row (codes,), by the number of the group.
+
+        Groups on which the tree does not split are left out.
+        """
         layout, last = self.layout, len(self.columns) - 1 + self._by_class
         tables: dict[int, np.ndarray] = {}
         for split, (column, goes_right) in enumerate(zip(self.columns.tolist(), self.right, strict=True)):
@@ -279,7 +304,10 @@ class LeafSums(ArraySum):
 
 
 def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
-    """Return `tensors` in float32; with two classes the one output v, on the last axis, becomes -v / 2 and v / 2."""
+    """Return a copy of the dictionary `tensors` with float32 arrays.
+
+    With two classes the last axis, which holds one output v, becomes two outputs: `-v / 2` and `v / 2`.
+    """
     if classes == 2:
         tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}
     return {name: value.astype(np.float32) for name, value in tensors.items()}

@@ -15,9 +15,10 @@ __all__ = ["Monotone"]
 
 @dataclass(frozen=True)
 class Monotone:
-    """The wanted `directions` of columns, and of the `slopes` of number columns: 1 rises, -1 falls, 0 is free.
+    """The wanted directions of columns: 1 rises, -1 falls, 0 is free.
 
-    `missing` says of each column whether its last level is for missing values.
+    `directions` has one for each column, and `slopes` one for each number column. `missing` says of each column whether
+    its last level is for missing values.
     """
 
     directions: tuple[int, ...]
@@ -26,10 +27,11 @@ class Monotone:
 
     @classmethod
     def of(cls, schema: Schema, wanted: Mapping[str, int], name: str) -> Monotone:
-        """Return the directions `wanted` by column name.
+        """Return the directions of the columns in `schema.used` from `wanted`, a mapping from column names to 1 or -1.
 
-        Raise `WrongInput` if a column is no number, if a direction is neither 1 nor -1, or if there are directions and
-        more than two classes. `name` is the learner's name in an error.
+        Columns that are not in `wanted` are free. Raise `WrongInput` if a column in `wanted` is no number, if a
+        direction is neither 1 nor -1, or if there are directions and more than two classes. `name` is the learner's
+        name in an error.
         """
         used = schema.used
         numbers = {column.name for column in used if column.kind == "number"}
@@ -49,10 +51,12 @@ class Monotone:
         return cls(directions, slopes, tuple(column.missing == "category" for column in used))
 
     def scores(self, weights: np.ndarray, starts: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
-        """Return `weights` of an additive model, changed so that it rises or falls along columns with a direction.
+        """Return a copy of `weights` that rises or falls along each column with a direction.
 
-        Scores become the nearest monotone sequence, and slopes of the wrong sign 0. Missing levels stay. `starts` are
-        the positions of the first scores of the columns, and `levels` their numbers of levels.
+        `weights` (1 + all levels + slopes, outputs) are those of an additive model with a slope for each number column.
+        The scores of a column become the nearest monotone sequence, and slopes of the wrong sign become 0. Scores of
+        missing values stay. `starts` are the positions of the first scores of the columns, and `levels` their numbers
+        of levels.
         """
         weights = weights.copy()
         for direction, start, size, missing in zip(self.directions, starts, levels, self.missing, strict=True):
@@ -65,10 +69,11 @@ class Monotone:
         return weights
 
     def leaves(self, values: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return a copy of the leaves `values` of a tree that splits on `columns`, put in order along each direction.
+        """Return a copy of the scores `values` of a tree's leaves, changed to fit the directions of columns.
 
-        `values` is (leaves, outputs). Two leaves that differ in one split on a column with a direction both become
-        their mean if they are in the wrong order. This keeps the order along the other splits.
+        `values` is (2**depth, outputs), and `columns` (depth,) are the positions of the columns on which the tree
+        splits. Two leaves that differ in one split on a column with a direction both become their mean if they are in
+        the wrong order. This keeps the order along the other splits.
         """
         shaped = values.reshape(*[2] * len(columns), -1).copy()
         for split, column in enumerate(columns):
@@ -80,9 +85,9 @@ class Monotone:
 
 
 def _rising(values: np.ndarray) -> np.ndarray:
-    """Return the nearest sequence that never falls, for each output of `values` (levels, outputs).
+    """Return, for each output, the nearest sequence (in squared distance) that never falls: (levels, outputs).
 
-    Neighbours that fall are replaced by their mean.
+    Neighbouring `values` (levels, outputs) that fall are replaced by their mean.
 
     >>> _rising(np.array([[1.0], [3.0], [2.0]])).ravel().tolist()
     [1.0, 2.5, 2.5]

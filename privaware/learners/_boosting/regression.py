@@ -49,37 +49,37 @@ __all__ = [
 ]
 
 SPREADS = 2.0 ** np.arange(-8, 0.5, 0.5)
-"""Candidate values for the spread of the target or of residuals, as fractions of half the target's range."""
+"""Candidate values for the spread of the target, or of residuals, both scaled so that half the target's range is 1."""
 
 INSIDE = 0.85
-"""The spread is the least of `SPREADS` that bounds the distance from the centre for this fraction of rows."""
+"""The spread is the smallest of `SPREADS` within which this fraction of the rows lie, measured from the centre."""
 
 NEAR = 3.0
-"""Largest distance from the mean down to the lower bound of a skewed target, in spreads."""
+"""A target is skewed only if its lower bound is at most this far below its mean, in spreads of the target."""
 
 TAIL = 4.0
-"""Least distance from the mean up to the upper bound of a skewed target, in spreads of the target."""
+"""A target is skewed only if its upper bound is at least this far above its mean, in spreads of the target."""
 
 SKEW = 2.0
-"""Least ratio of the distance above the mean to the distance below it for a skewed target."""
+"""A target is skewed only if its upper bound is at least this many times as far from its mean as its lower bound."""
 
 FAR = 8.0
 """Distance from the mean at which outputs are clipped before the skew correction, in spreads."""
 
 MOST_GAIN = 1.0
-"""Where the gain of a row (`GainSums`) is clipped, in squared units (`Start.unit`)."""
+"""Gains of rows (`GainSums`) are clipped at this absolute value, in squared units (`Start.unit`)."""
 
 MOST_DISTANCE = 2.0
-"""Where the distance of an output from the mean of the target is clipped, in units (`Start.unit`)."""
+"""Distances of outputs from the mean of the target are clipped at this value, in units (`Start.unit`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualClips:
-    """Where residuals are clipped.
+    """Where the residuals of a regression are clipped.
 
-    `residual` is the clip of gradients, as a multiple of the spread of the target. `bias` is the clip of the residuals
-    whose mean moves the bias, as a multiple of the clip of gradients: 4 follows about the mean of the target, 1 the
-    median.
+    `residual` is the clip of gradients, as a multiple of the spread of the target. `bias` is the clip of those
+    residuals whose mean moves the bias, as a multiple of the clip of gradients: with 4 predictions follow about the
+    mean of the target, with 1 the median.
     """
 
     residual: float
@@ -87,10 +87,11 @@ class ResidualClips:
 
 
 def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: Rng) -> Start:
-    """Release the mean of the target and its spread, by three releases with noise multiplier `noise`.
+    """Release the mean of the target and its spread, and return them as a `Start`: its bias and its unit.
 
-    The mean is released twice. The second time targets are clipped to `clips.bias * unit` around the first mean, which
-    needs less noise. `unit` is `clips.residual` times the spread.
+    There are three releases, each with noise multiplier `noise`. The mean is released twice. The second time targets
+    are clipped to `clips.bias * unit` around the first mean, which needs less noise. `unit` is `clips.residual` times
+    the spread.
     """
     rows, declared = data.rows, data.layout.schema.rows
     noisy = release(TargetSums(classes=0), rows, noise, rng)
@@ -102,15 +103,20 @@ def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: R
 
 
 def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
-    """Release the spread of the residuals of the outputs so far: one of `SPREADS`, with noise multiplier `noise`."""
+    """Release and return the spread of the residuals of the outputs so far, one of `SPREADS`.
+
+    `noise` is the noise multiplier of this one release. The spread is the smallest candidate within which about the
+    fraction `INSIDE` of the absolute residuals lie.
+    """
     return _spread(release(SpreadCounts(centre=0.0), data.rows, noise, rng), data.layout.schema.rows)
 
 
 def _spread(noisy: np.ndarray, rows: int) -> float:
-    """Return the least of `SPREADS` within which `INSIDE * rows` lie, by the `noisy` counts of `SpreadCounts`.
+    """Return the smallest of `SPREADS` within which at least `INSIDE * rows` rows lie, by noisy counts.
 
-    The exact counts sum to the declared `rows`. The difference between `rows` and the sum of the noisy counts is shared
-    by all cells, so that the noise of many empty cells cannot hide rows.
+    `noisy` are the counts of `SpreadCounts` plus noise, and `rows` is the declared number of rows. The difference
+    between `rows` and the sum of the noisy counts is divided equally among all counts, so that the noise of many empty
+    cells cannot hide rows.
     """
     enough = np.cumsum(noisy + (rows - noisy.sum()) / len(noisy)) >= INSIDE * rows
     return float(SPREADS[np.argmax(enough)])
@@ -118,10 +124,10 @@ def _spread(noisy: np.ndarray, rows: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadCounts(ArraySum):
-    """The number of rows in each cell of |target - output - centre|.
+    """The number of rows in each cell of the distance `|target - output - centre|`: (len(SPREADS),).
 
     Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; the last cell holds larger distances too.
-    Outputs are the outputs so far. A row changes the counts by 1.
+    Outputs are those of the model so far, which the rows store. A row changes the counts by 1.
     """
 
     centre: float
@@ -135,7 +141,10 @@ class SpreadCounts(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualSums(ArraySum):
-    """The sum of (target - output - centre) / clip, each clipped to [-1, 1]; a row changes it by at most 1."""
+    """One number (1,): the sum over rows of `(target - output - centre) / clip`, each clipped to [-1, 1].
+
+    Outputs are those of the model so far, which the rows store. A row changes the sum by at most 1.
+    """
 
     clip: float
     centre: float = 0.0
@@ -149,7 +158,8 @@ class ResidualSums(ArraySum):
 def is_skewed(mean: float, spread: float) -> bool:
     """Return whether a target in [-1, 1] is skewed: near its lower bound -1 and far from its upper bound 1.
 
-    Near and far are measured from the `mean`, in spreads (`NEAR`, `TAIL`, `SKEW`).
+    With `below = 1 + mean` and `above = 1 - mean` it is if `below <= NEAR * spread` and
+    `above >= max(TAIL * spread, SKEW * below)`.
     """
     below, above = 1 + mean, 1 - mean
     return below <= NEAR * spread and above >= max(TAIL * spread, SKEW * below)
@@ -157,7 +167,7 @@ def is_skewed(mean: float, spread: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SkewCorrection:
-    """A correction of outputs: centre + u * spread becomes centre + spread * (exp(strength * u) - 1) / strength.
+    """A correction of outputs: `centre + spread * u` becomes `centre + spread * (exp(strength * u) - 1) / strength`.
 
     Here u is clipped to [-FAR, FAR].
     """
@@ -168,7 +178,10 @@ class SkewCorrection:
 
     @classmethod
     def of(cls, mean: float, spread: float, strength: float) -> SkewCorrection | None:
-        """Return the correction for a target in [-1, 1] with this mean and spread; None if not skewed or strength 0."""
+        """Return the correction for a target in [-1, 1] with the released `mean` and `spread`.
+
+        The result is None if the target is not skewed (`is_skewed`) or if `strength` is 0.
+        """
         corrects = strength > 0 and is_skewed(mean, spread)
         return cls(centre=mean, spread=spread, strength=strength) if corrects else None
 
@@ -178,15 +191,16 @@ class SkewCorrection:
         return np.asarray(self.centre + self.spread / self.strength * (factors - 1))
 
     def change(self, part: CodedRows) -> None:
-        """Correct the outputs of the rows in place, each by itself."""
+        """Correct the outputs that the rows of `part` store, in place, each by itself."""
         part.values[0] = self(part.values[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """The last step of a regression: a `skew` correction or None, and the `verdict` on the outputs.
+    """The last step of a regression, as released.
 
-    The number `shift`, which includes `verdict.shift`, is added to all outputs if `verdict.better`.
+    `skew` is the skew correction of the outputs, or None. `verdict` says whether the outputs are better than a
+    constant. If `verdict.better`, the number `shift` is added to all outputs; it includes `verdict.shift` already.
     """
 
     skew: SkewCorrection | None
@@ -195,11 +209,12 @@ class Correction:
 
 
 def correct(data: CodedData, start: Start, strength: float, clip: float, noises: Noises, rng: Rng) -> Correction:
-    """Correct the outputs for skew with this `strength`, release their mean residual, and check them (`judge`).
+    """Correct the outputs for skew, release their mean residual, check them (`judge`), and return all three results.
 
-    Skew is corrected in the rows of `data` too; the shift is only returned. `clip` is where residuals are clipped, in
-    units of `start.unit`. Predictions that follow the median (`clip` of at most 1) are not corrected for skew. Without
-    a budget for the check (`noises.check` infinite) outputs pass as better.
+    `strength` is the strength of the skew correction, from 0 to 1. The correction changes the outputs that the rows of
+    `data` store, in place; the shift is only returned. `clip` is where residuals are clipped, in units of `start.unit`.
+    Predictions that follow the median (`clip` of at most 1) are not corrected for skew. If `noises.check` is infinite,
+    there is no check, and the verdict is that the outputs are better.
     """
     rows, mean, unit = data.layout.schema.rows, float(start.bias[0]), start.unit
     skew = SkewCorrection.of(mean, unit, strength) if clip > 1 else None
@@ -216,10 +231,10 @@ def correct(data: CodedData, start: Start, strength: float, clip: float, noises:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of the check of a regression.
+    """The result of the check of a regression against a constant prediction, the noisy mean of its outputs.
 
-    `better` says whether the outputs predict the targets better than a constant, the noisy mean of the outputs. If they
-    do, `shift` is added to all outputs. If not, the prediction is the constant `Start.bias + mean`.
+    If `better`, the outputs predict the targets better than the constant, and `shift` is to be added to all of them. If
+    not, the model is to be replaced by the constant `Start.bias + mean`.
     """
 
     mean: float
@@ -230,13 +245,13 @@ class Verdict:
 def judge(
     parts: ChangingParts[CodedRows], outputs: OutputSums, *, rows: int, deviation: float, noise: float, rng: Rng
 ) -> Verdict:
-    """Release the mean of the outputs, and whether outputs are better than this noisy mean as a constant prediction.
+    """Release the mean of the outputs, and whether the outputs predict better than this noisy mean as a constant.
 
     These are two releases with noise multiplier `noise`. `parts` are the private rows and `rows` is their declared
-    number. `outputs` says which shift is added to the outputs, and from which mean they are measured. Outputs are
-    better if the noisy sum of `GainSums` is at least `noise`. The constant is the mean of the outputs, not of the
-    targets, because gains are clipped: clipped gains favour outputs that have only moved from the mean of a skewed
-    target to its median.
+    number. `outputs.shift` is added to every output first, and outputs are measured from `outputs.mean`, the released
+    mean of the target. Outputs are better if the noisy sum of `GainSums` is at least `noise`. The constant is the mean
+    of the outputs, not of the targets, because gains are clipped: clipped gains favour outputs that have only moved
+    from the mean of a skewed target to its median.
 
     Both the mean of the start and the shifted outputs estimate the mean of the target, each with noise of standard
     deviation `deviation` (in units). `Verdict.mean` and `Verdict.shift` move each towards the other by the weight that
@@ -252,7 +267,7 @@ def judge(
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSums(ArraySum):
-    """One number: the sum over rows of (output + shift - mean) / (MOST_DISTANCE * unit), clipped to [-1, 1] for a row.
+    """One number: the sum over rows of `(output + shift - mean) / (MOST_DISTANCE * unit)`, each clipped to [-1, 1].
 
     A row changes it by at most 1. `shift` is added to every output, `mean` is the released mean of the target, and
     `unit` is `Start.unit`.
@@ -270,10 +285,11 @@ class OutputSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GainSums(ArraySum):
-    """The sum of gains: how much smaller the squared error of a row's output is than the squared error of `mean`.
+    """One number: the sum over rows of how much smaller the squared error of the output is than that of `mean`.
 
-    A gain is ((target - mean)^2 - (target - output - shift)^2) / (MOST_GAIN * unit^2), clipped to [-1, 1], so a row
-    changes the sum by at most 1. `unit` is `Start.unit`.
+    The gain of a row is `((target - mean)**2 - (target - output - shift)**2) / (MOST_GAIN * unit**2)`, clipped to [-1,
+    1], so a row changes the sum by at most 1. `mean` is a constant prediction, and `shift` is added to every output.
+    `unit` is `Start.unit`.
     """
 
     mean: float

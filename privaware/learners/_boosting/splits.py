@@ -22,9 +22,10 @@ ANY_COLUMN = 0.2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Splits:
-    """Splits of trees: the `columns` (trees, depth), and whether each level goes `right` (trees, depth, levels).
+    """The splits of trees; all nodes of a tree at the same depth have the same split.
 
-    `levels` is the largest number of levels of a column. All nodes of a tree at the same depth have the same split.
+    `columns` (trees, depth) are positions of columns. `right` (trees, depth, levels) says whether a row at a level of
+    the column goes right; it is padded to the largest number of levels of a column.
     """
 
     columns: np.ndarray
@@ -32,10 +33,11 @@ class Splits:
 
 
 def column_chances(layout: CodedLayout, weights: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """Return the probability of each column to be read: larger where its effect in the additive start exceeds noise.
+    """Return the probability with which each column is read by a tree or a feature: (columns,), summing to 1.
 
-    `weights` are the released weights of the additive start, and `deviations` the standard deviations that noise gave
-    them (`Curves`).
+    It is larger for a column whose effect in the additive start exceeds what noise alone would give; every column has
+    some probability. `weights` (1 + all levels + slopes, outputs) are the released weights of the additive start, and
+    `deviations` (columns + slopes,) the standard deviations that noise gave them (see `Curves`).
     """
     slopes = weights[1 + sum(layout.levels) :]
     squares, noises = np.zeros(len(layout.levels)), layout.outputs * deviations[: len(layout.levels)] ** 2
@@ -61,11 +63,11 @@ def random_splits(
     generator: np.random.Generator,
     chances: np.ndarray | None = None,
 ) -> Splits:
-    """Return random splits, `depth` for each of `trees` trees; `levels` is the number of levels of each column.
+    """Return random splits of `trees` trees, `depth` splits for each.
 
-    A level of a number goes right above a random edge, a level of a category with probability 1/2. A missing value of a
-    number goes right. Columns are drawn by their probabilities `chances` (None: equal ones), perhaps more than once in
-    a tree.
+    `levels` is the number of levels of each column in `schema.used`. Columns are drawn with the probabilities `chances`
+    (None: equal ones), perhaps more than once in a tree. Levels of a number above a random edge go right, and so do its
+    missing values. Each level of a category goes right with probability 1/2. `generator` makes all draws.
     """
     columns = np.zeros((trees, depth), np.int64)
     right = np.zeros((trees, depth, max(levels)), bool)

@@ -17,7 +17,7 @@ __all__ = ["Budget", "CodedData", "Curves", "Interactions", "Noises", "Releases"
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """`count` Gaussian releases that together take a `fraction` of the budget; none if the fraction is 0.
+    """`count` Gaussian releases of equal noise that together take a `fraction` of the budget; none if it is 0.
 
     >>> Releases(count=4, fraction=0.25).noise(2.0)
     8.0
@@ -27,22 +27,24 @@ class Releases:
     fraction: float = 0.0
 
     def noise(self, noise: float) -> float:
-        """Return the noise multiplier of one release, where the whole budget is one release with multiplier `noise`.
+        """Return the noise multiplier of one of these releases: `noise * sqrt(count / fraction)`.
 
-        It is infinity if the fraction is 0.
+        `noise` is the noise multiplier of the one Gaussian release that would take the whole budget. The result is
+        infinity if `fraction` is 0.
         """
         return noise * math.sqrt(self.count / self.fraction) if self.fraction else math.inf
 
     def scaled(self, factor: float) -> Releases:
-        """Return the same releases with `factor` times their fraction."""
+        """Return as many releases with the fraction `factor * fraction`."""
         return replace(self, fraction=factor * self.fraction)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noises:
-    """The noise multiplier of one release of each stage (see `Budget`); infinity means that the stage has no release.
+    """The noise multiplier of one release of each stage of a training; infinity means that the stage has no release.
 
-    `all` is the noise multiplier of the one Gaussian release that costs as much as all releases together.
+    The stages are those of `Budget`. `all` is the noise multiplier of the one Gaussian release that costs as much as
+    all releases of all stages together.
     """
 
     all: float
@@ -72,18 +74,24 @@ class Budget:
     check: Releases = Releases()
 
     def cost(self, noise: float) -> Event:
-        """Return the event of all releases, which together are one Gaussian release with multiplier `noise`."""
+        """Return the event (the privacy cost) of all releases of all stages.
+
+        They cost as much as one Gaussian release with noise multiplier `noise`.
+        """
         every = [getattr(self, field.name) for field in fields(self)]
         return sum((each.count * Gaussian(noise=each.noise(noise)) for each in every if each.fraction), start=NOTHING)
 
     def noises(self, noise: float) -> Noises:
-        """Return the noise multiplier of one release of each stage, if `noise` is the multiplier for all together."""
+        """Return the noise multiplier of one release of each stage.
+
+        `noise` is the noise multiplier of the one Gaussian release that costs as much as all of them together.
+        """
         return Noises(all=noise, **{field.name: getattr(self, field.name).noise(noise) for field in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CodedData:
-    """Private rows as ordinal codes, and their public layout."""
+    """Private rows as ordinal codes (`rows`), and the public facts of their codes (`layout`)."""
 
     layout: CodedLayout
     rows: ChangingParts[CodedRows]
@@ -91,10 +99,10 @@ class CodedData:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Start:
-    """The released `bias` of each output, and the `unit`: the output that a gradient of 1 stands for.
+    """The first releases of a training: the `bias` of each output (outputs,), and the `unit` of outputs.
 
-    In a regression the bias is the mean of the target, and the unit is its spread times `residual_clip`. In a
-    classification the unit is a factor on all steps, below 1 if a class is rare.
+    In a regression the bias is the mean of the target, and the unit is its spread times `residual_clip`: the residual
+    that gives a gradient of 1. In a classification the unit is a factor on all steps, below 1 if a class is rare.
     """
 
     bias: np.ndarray
@@ -103,10 +111,11 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curves:
-    """The released `weights` of an additive model, and the standard `deviations` that noise alone gave them.
+    """The released weights of an additive model, and the standard deviations that noise alone gave them.
 
-    `weights` are (bias, scores of all levels and slopes, outputs); scores and slopes add to the outputs of a row. There
-    is one deviation for the scores of each column, then one for each slope; there are none without a step.
+    `weights` (1 + all levels + slopes, outputs) are the bias, the score of each level of each column, and the slope of
+    each number; a row's output is the bias plus the scores of its levels plus slope times number. `deviations` has one
+    number for the scores of each column, then one for each slope; it is empty if no step was taken.
     """
 
     weights: np.ndarray
@@ -115,11 +124,12 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
-    """What trees or random Fourier features start from, once the additive model is added to the outputs.
+    """What the learning of trees or random Fourier features starts from, once the additive model is in the outputs.
 
-    `unit` is the residual of a regression that gives a gradient of 1. `chances` are the probabilities with which
-    columns are read, by what the additive model found; None for equal ones. `most_noise` is the largest standard
-    deviation that noise may give an output, in units. `report` takes the number of trees or steps that are done.
+    `data` holds the rows with their outputs, and `noises` the noise multipliers. `unit` is the residual of a regression
+    that gives a gradient of 1. `chances` (columns,) are the probabilities with which columns are read, from what the
+    additive model found; None means equal ones. `most_noise` is the largest standard deviation that noise may give an
+    output, in units. `report` is called with the number of finished trees or steps.
     """
 
     data: CodedData
@@ -134,8 +144,10 @@ class Stage:
 class Interactions:
     """Trees and random Fourier features as they are released, and what they add to the bias.
 
-    `columns` (trees, depth) and `right` (trees, depth, levels) are splits, `leaves` (trees, leaves, outputs) scores.
-    `frequencies` (weights of an additive model, features) are in revolutions; `amplitudes` are (features, outputs).
+    `columns` (trees, depth) and `right` (trees, depth, levels) are the splits of trees (see `Splits`), and `leaves`
+    (trees, leaves, outputs) the scores of their leaves. `frequencies` (weights of an additive model, features) are in
+    revolutions (see `random_frequencies`), and `amplitudes` are (features, outputs). `bias` (outputs,) is added to the
+    bias.
     """
 
     columns: np.ndarray
@@ -147,7 +159,10 @@ class Interactions:
 
     @classmethod
     def none(cls, layout: CodedLayout, depth: int) -> Interactions:
-        """Return interactions with no tree (of this `depth`), no feature and a bias of 0, in the shapes of `layout`."""
+        """Return interactions without trees, without features and with a bias of 0, in the shapes that `layout` gives.
+
+        `depth` is the depth that the empty arrays of trees have.
+        """
         return cls(
             columns=np.zeros((0, depth), np.int64),
             right=np.zeros((0, depth, max(layout.levels)), bool),
@@ -158,5 +173,5 @@ class Interactions:
         )
 
     def silenced(self) -> Interactions:
-        """Return the same trees and features with scores and amplitudes of 0; the bias stays."""
+        """Return a copy whose leaf scores and amplitudes are 0; splits, frequencies and bias stay."""
         return replace(self, leaves=np.zeros_like(self.leaves), amplitudes=np.zeros_like(self.amplitudes))

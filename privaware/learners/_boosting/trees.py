@@ -27,7 +27,7 @@ from privaware.noise import Rng
 __all__ = ["RandomTrees"]
 
 DAMPING = 3.0
-"""Damping of a leaf in a regression, in standard deviations of the noise; in a classification it is 1."""
+"""Damping of the leaves of a regression, in standard deviations of the noise of a sum; in a classification it is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,10 @@ class RandomTrees(AdditiveStart):
     trees : int
         Number of trees.
     depth : int
-        Number of splits of a tree, each the same in all branches; two splits may be on the same column.
+        Number of splits of a tree, from 1 to 12; all nodes at the same depth have the same split. Two splits may be on
+        the same column.
     lr : float
-        Factor on the scores of leaves; it is reduced where noise would move outputs too far.
+        Learning rate: the factor on the scores of leaves; it is reduced where noise would move outputs too far.
     """
 
     _piece: ClassVar[str] = "tree"
@@ -78,9 +79,10 @@ class RandomTrees(AdditiveStart):
         return replace(none, columns=splits.columns, right=splits.right, leaves=leaves)
 
     def _boost(self, stage: Stage, splits: Splits, rng: Rng) -> np.ndarray:
-        """Release the leaves (trees, leaves, outputs) of trees with these splits, one tree after another.
+        """Release and return the scores of the leaves of all trees, one tree after another: (trees, leaves, outputs).
 
-        The released scores of a tree, made monotone, are added to the outputs of the rows before the next tree.
+        `splits` holds the splits of the trees. The released scores of a tree, made monotone, are added to the outputs
+        of the rows in `stage.data`, in place, before the next tree.
         """
         layout, rows, noise = stage.data.layout, stage.data.rows, stage.noises.trees
         monotone = Monotone.of(layout.schema, self.monotone, self._name)
@@ -94,11 +96,12 @@ class RandomTrees(AdditiveStart):
         return leaves
 
     def _leaves(self, layout: CodedLayout, noisy: np.ndarray, noise: float, most_noise: float) -> np.ndarray:
-        """Return the scores of leaves: `step * gradients / (seconds + damping)`, from `noisy` sums (`LeafSums`).
+        """Return the scores of a tree's leaves: `step * gradients / (seconds + damping)` (leaves, outputs).
 
-        Scores are in units of `Stage.unit`, and `noise` is the noise multiplier of one tree. `damping` is the standard
-        deviation of the noise, times `DAMPING` in a regression. `step` is `lr`, or less where the noise of all trees
-        alone would give an output a standard deviation above `most_noise`.
+        `noisy` is the release of `LeafSums`: sums of negative gradients, then `SECOND_WEIGHT` times sums of second
+        derivatives. Scores are in units of `Stage.unit`, and `noise` is the noise multiplier of one tree. `damping` is
+        the standard deviation of the noise of a sum, times `DAMPING` in a regression. `step` is `lr`, or less where the
+        noise of all trees alone would give an output a standard deviation above `most_noise`.
         """
         scale = noise * math.hypot(layout.length, SECOND_WEIGHT)
         damping = scale if layout.classes else DAMPING * scale

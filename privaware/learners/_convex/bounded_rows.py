@@ -22,14 +22,14 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 
 CONSTANT = 0.5
-"""Value of the constant column; smaller than the norm of a row, since noise grows with the norm of a row."""
+"""Last entry of every row, whose weight gives the bias; it is small, since noise grows with the norm of a row."""
 
 NORM = math.hypot(1.0, CONSTANT)
 """Norm bound of a row with its constant."""
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """Return the flattened rows in float64, with L2 norm clipped to 1, and with `CONSTANT` as last column.
+    """Return rows in float64 (rows, width + 1): flattened, with L2 norm clipped to 1, and `CONSTANT` as last column.
 
     Entries are rounded to multiples of the step of a public lattice, which `lattice_of` returns for the result. After
     rounding, the norm without the last column is still at most 1.
@@ -40,12 +40,15 @@ def with_constant(rows: np.ndarray) -> np.ndarray:
 
 
 def lattice_of(rows: np.ndarray) -> Lattice:
-    """Return the lattice of rows with a constant column."""
+    """Return the lattice of `rows`, a result of `with_constant`: the numbers to whose multiples entries are rounded.
+
+    It follows from the width of the rows alone, so it is public.
+    """
     return row_lattice(1.0, rows.shape[1])
 
 
 MOST_COLUMNS = 2000
-"""Largest width of a row for second moments; beyond it the matrix takes minutes and noise dominates it."""
+"""Largest width of rows whose second-moment matrix is released; a larger one takes minutes and is mostly noise."""
 
 
 def expect_few_columns(schema: Schema, name: str) -> None:
@@ -62,14 +65,18 @@ def expect_few_columns(schema: Schema, name: str) -> None:
 
 
 def outputs(schema: Schema) -> int:
-    """Return the number of problems to solve: 1 for regression and for two classes, otherwise one for each class."""
+    """Return the number of problems to solve, each with weights of its own.
+
+    It is 1 for a regression and for two classes, and the number of classes if there are more.
+    """
     return len(schema.classes) if len(schema.classes) > 2 else 1
 
 
 def encoded(data: Data, reach: float) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return the default feature of the data, the rows after it with a constant (`with_constant`), and `targets`.
+    """Return the default feature of `data`, its rows after this feature with a constant column, and its targets.
 
-    `reach` is as for `targets`.
+    The rows (rows, width + 1) are as `with_constant` returns them, and the targets (problems, rows) as `targets`
+    returns them. The targets of a regression are divided by `reach`.
     """
     feature = feature_for(data.schema)
     return feature, with_constant(rows_of(data, feature)), targets(data, reach)
@@ -78,8 +85,8 @@ def encoded(data: Data, reach: float) -> tuple[Any, np.ndarray, np.ndarray]:
 def targets(data: Data, reach: float) -> np.ndarray:
     """Return targets (problems, rows); for regression they are scaled to [-1, 1] and then divided by `reach`.
 
-    For classes a target is 1 for rows of the problem's class and -1 for all other rows. Two classes are one problem,
-    whose class is the second one.
+    For classes `reach` is not used, and a target is 1 for rows of the problem's class and -1 for all other rows. Two
+    classes are one problem, whose class is the second one.
     """
     classes = len(data.schema.classes)
     if not classes:
@@ -90,17 +97,20 @@ def targets(data: Data, reach: float) -> np.ndarray:
 
 
 def default_ridge(noise: float, width: int, distribution: str, most: float) -> float:
-    """Return the ridge at which the noise in `width` weights has norm `most`, but at least 1.
+    """Return the ridge at which the noise in `width` weights has a norm of about `most`, but at least 1.
 
-    `noise` is the noise multiplier of this `distribution` ("gamma" or "gaussian"), for rows of norm at most `NORM`.
+    It is `noise * NORM * width / most` if `distribution` is "gamma", and `noise * NORM * sqrt(width) / most` if it is
+    "gaussian". `noise` is the noise multiplier of output or objective perturbation for rows of norm at most `NORM`.
     """
     return max(1.0, noise * NORM * (width if distribution == "gamma" else math.sqrt(width)) / most)
 
 
 def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float = 1.0) -> Model:
-    """Return the linear model for `weights` (problems, width + 1) on rows after `feature` with a constant column.
+    """Return the linear model with `weights` on rows after `feature` and a constant column.
 
-    The weights of a regression are multiplied by `reach`. One problem for two classes becomes two opposite outputs.
+    `weights` are (problems, width + 1). The last column of `weights` is multiplied by `CONSTANT` and becomes the
+    biases. The weights of a regression are multiplied by `reach`. One problem for two classes becomes two outputs:
+    minus and plus half the weights.
     """
     weights = weights if schema.classes else weights * reach
     if len(schema.classes) == 2 and len(weights) == 1:
@@ -109,9 +119,10 @@ def affine_model(schema: Schema, feature: Any, weights: np.ndarray, reach: float
 
 
 def slope_bounds(schema: Schema) -> tuple[float, float]:
-    """Return bounds on the first and second derivative of the loss: logistic, softmax, or log cosh for regression.
+    """Return bounds on the first and on the second derivative of the loss with respect to the outputs.
 
-    For a softmax they bound the norm of its gradient and the eigenvalues of its Hessian, with respect to the outputs.
+    The loss is log cosh in a regression (1, 1), logistic for two classes (1, 1/4), and softmax for more (sqrt(2), 1/2).
+    For a softmax the bounds are on the norm of the gradient and on the eigenvalues of the Hessian.
     """
     if not schema.classes:
         return 1.0, 1.0
@@ -119,9 +130,10 @@ def slope_bounds(schema: Schema) -> tuple[float, float]:
 
 
 def slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return the derivative of the loss with respect to each output (problems, rows), from margins (rows, problems).
+    """Return the derivatives of the loss with respect to the outputs: (problems, rows).
 
-    `goal` are targets as `targets` returns them.
+    `margins` (rows, problems) are the outputs, rows times weights, and `goal` (problems, rows) the targets as `targets`
+    returns them. The loss is log cosh in a regression, logistic for two classes, and softmax for more.
     """
     if not schema.classes:
         return np.tanh(margins.T - goal)
@@ -131,15 +143,15 @@ def slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 
 SLOPES = Lattice(bound=1.0, bits=20)
-"""Lattice to which derivatives of the loss are rounded."""
+"""Derivatives of the loss are rounded towards zero to multiples of 2^-20 in [-1, 1]."""
 
 
 def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return the exact sums over rows of derivative times row (problems, width) at public `weights`.
+    """Return the exact gradient of the sum of the losses at public `weights`, both (problems, width).
 
-    `goal` are targets as `targets` returns them, and `rows` are rows as `with_constant` returns them. Derivatives are
-    rounded towards zero. Rows and weights lie on lattices that keep their products within 53 bits, so margins are
-    exact.
+    `goal` are targets as `targets` returns them, and `rows` are rows as `with_constant` returns them. It is the sum
+    over rows of derivative times row. Derivatives are first rounded towards zero to multiples of 2^-20, and weights are
+    rounded so that products with rows are exact in float64.
     """
     lattice = lattice_of(rows)
     length = float(np.linalg.norm(weights, axis=1).max())
@@ -149,9 +161,11 @@ def slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.n
 
 
 def lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return `slopes` (problems, rows) from margins (problems, rows), with an error of 1e-5, computed entry by entry.
+    """Return the derivatives of the loss with respect to the outputs, (problems, rows), with an error of 1e-5.
 
-    `goal` are targets as `targets` returns them.
+    The derivatives are those of `slopes`, but `margins` (problems, rows) are transposed. They are computed entry by
+    entry, so each is a function of its own row, bit for bit. `goal` (problems, rows) are targets as `targets` returns
+    them.
     """
     if not schema.classes:
         return tanh(margins - goal)
@@ -162,10 +176,11 @@ def lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.
 
 
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
-    """Return the sum of x x' over rows x with symmetric Gaussian noise at noise multiplier `noise`.
+    """Return the second-moment matrix `rows.T @ rows` (width, width) plus symmetric Gaussian noise.
 
-    One row changes the exact sum by at most NORM^2 in Frobenius norm. Noise is added to the upper triangle with its
-    off-diagonal entries multiplied by sqrt(2), which has the same norm as the matrix.
+    `noise` is the noise multiplier. One row changes the exact matrix by at most `NORM**2` in Frobenius norm. Noise is
+    added to the upper triangle with its off-diagonal entries multiplied by sqrt(2), which has the same norm as the
+    matrix.
     """
     width = rows.shape[1]
     upper = np.triu_indices(width)
@@ -178,6 +193,9 @@ def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
 
 
 def exact_moments(rows: np.ndarray) -> np.ndarray:
-    """Return the sum of x x' over rows x, exact in any order."""
+    """Return the second-moment matrix `rows.T @ rows` (width, width), without noise.
+
+    It is exact, so it has the same bits for any order of the rows, which are a result of `with_constant`.
+    """
     lattice = lattice_of(rows)
     return np.asarray(outer_sum(rows, rows, lattice, lattice))

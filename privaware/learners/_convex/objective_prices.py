@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 LEAST_RIDGE = {"logistic": 1.0, "logcosh": 2.0}
-"""If ridge >= LEAST_RIDGE[loss] * R^2 * noise, the determinant adds no cost under the gamma distribution."""
+"""If `ridge >= LEAST_RIDGE[loss] * R**2 * noise`, the determinant adds no cost under the gamma distribution."""
 
 PIECES = 48
 """Number of intervals of epsilon on which `equivalent` compares two privacy curves."""
@@ -73,9 +73,11 @@ NODES = 64
 
 
 def pure_epsilon(noise: float, bound: float, loss: str = "logistic") -> float:
-    """Return epsilon under the gamma distribution; `bound` is R^2 / ridge and b has scale `noise * R`.
+    """Return epsilon of objective perturbation with a random linear term from the gamma distribution (tight analysis).
 
-    `loss` is "logistic" or "logcosh". Epsilon is for one row added or removed.
+    The linear term has the scale `noise * R`, where R bounds the norm of a row, and `bound` is `R**2 / ridge`. `loss`
+    is "logistic" or "logcosh". Epsilon is for one row added or removed: the maximum over p in [0, 1] of
+    `p / noise + ln(1 + q * bound)`, where q is `p * (1 - p)` for "logistic" and `1 - p**2` for "logcosh".
 
     >>> round(pure_epsilon(1.0, 1.0), 6), round(pure_epsilon(1.0, 4.0), 6)
     (1.0, 1.311397)
@@ -91,14 +93,15 @@ def pure_epsilon(noise: float, bound: float, loss: str = "logistic") -> float:
 
 
 def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25) -> tuple[float, float]:
-    """Return the part of `epsilon` for the noise, and the ridge to use, as published for one row replaced.
+    """Return the part of `epsilon` that is left for the noise, and the ridge to use, by Chaudhuri et al. 2011.
 
-    The determinant takes 2 ln(1 + curvature R^2 / ridge) of `epsilon`. If nothing is left, the noise gets epsilon / 2
-    and the ridge is raised to curvature R^2 / (e^(epsilon / 4) - 1).
+    `epsilon` is for one row replaced. `norm` is the bound R on the norm of a row, and `curvature` the bound on the
+    second derivative of the loss. The determinant takes `2 * ln(1 + curvature * R**2 / ridge)` of `epsilon`. If nothing
+    is left, the noise gets `epsilon / 2` and the ridge is raised to `curvature * R**2 / (exp(epsilon / 4) - 1)`.
 
-    Rows of norm R enter as curvature R^2, the eigenvalue of x x'; a well-known library uses curvature R instead. The
-    scale of the gamma noise is 2 R divided by the first result. For one row added or removed the same release costs
-    epsilon / 2.
+    Rows of norm R enter as `curvature * R**2`, the eigenvalue of x x'; a well-known library uses `curvature * R`
+    instead. The scale of the gamma noise is 2 R divided by the first result. For one row added or removed the same
+    release costs `epsilon / 2`.
 
     >>> [round(value, 5) for value in chaudhuri(1.0, ridge=10.0, norm=1.0)]
     [0.95061, 10.0]
@@ -111,19 +114,21 @@ def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25
 
 
 def kifer_epsilon(noise: float, delta: float) -> float:
-    """Return the epsilon that Kifer et al. published for b of standard deviation `noise * R`.
+    """Return the epsilon at `delta` that Kifer et al. published for a Gaussian linear term in the objective.
 
-    They state its inverse, noise = sqrt(8 ln(2 / delta) + 4 epsilon) / epsilon. The ridge must be at least
-    2 curvature R^2 / epsilon.
+    The linear term has the standard deviation `noise * R`, where R bounds the norm of a row. They state the inverse:
+    `noise = sqrt(8 * ln(2 / delta) + 4 * epsilon) / epsilon`. The ridge must be at least
+    `2 * curvature * R**2 / epsilon`.
     """
     return (2 + math.sqrt(4 + 8 * noise**2 * math.log(2 / delta))) / noise**2
 
 
 def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
-    """Return the delta of Redberg et al. at `epsilon`; `shrink` is curvature R^2 / ridge and must be below 1.
+    """Return the delta at `epsilon` by Redberg et al. 2023, for a Gaussian linear term in the objective.
 
-    The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 / noise. Delta is 1 if
-    `epsilon` is below the first two terms. A `shrink` of 1 or more raises `WrongInput`.
+    The linear term has the standard deviation `noise * R`, where R bounds the norm of a row, and `shrink` is
+    `curvature * R**2 / ridge`. The privacy loss is dominated by -ln(1 - shrink) + s^2 / 2 + |N(0, s^2)|, with s = 1 /
+    noise. Delta is 1 if `epsilon` is below `-ln(1 - shrink) + s^2 / 2`. A `shrink` of 1 or more raises `WrongInput`.
     """
     if not 0 <= shrink < 1:
         raise WrongInput(
@@ -137,7 +142,10 @@ def redberg_delta(epsilon: float, noise: float, shrink: float) -> float:
 
 
 def _hockey(threshold: float, s: float, shift: float) -> float:
-    """Return E[(1 - e^(threshold - N - shift))_+] for N ~ N(0, s^2): the hockey-stick divergence of a Gaussian loss."""
+    """Return the mean of `max(0, 1 - exp(threshold - N - shift))` over N ~ N(0, s^2).
+
+    It is the delta at epsilon `threshold` of a privacy loss N + shift.
+    """
     from scipy.special import log_ndtr, ndtr
 
     at = threshold - shift
@@ -145,7 +153,7 @@ def _hockey(threshold: float, s: float, shift: float) -> float:
 
 
 def redberg_epsilon(noise: float, delta: float, shrink: float) -> float:
-    """Return the smallest epsilon at which `redberg_delta`, for this `noise` and `shrink`, is at most `delta`.
+    """Return the smallest epsilon at which `redberg_delta(epsilon, noise, shrink)` is at most `delta`, rounded up.
 
     >>> round(redberg_epsilon(4.08, 1e-5, shrink=1 / 20), 2)
     1.0
@@ -159,10 +167,11 @@ def gaussian_delta(epsilon: float, noise: float) -> float:
 
 
 def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> float:
-    """Return an epsilon of Gaussian b, of standard deviation `noise * R`, at `delta` by the tight analysis.
+    """Return an epsilon at `delta` of objective perturbation with a Gaussian linear term, by the tight analysis.
 
-    It is the epsilon of the plain Gaussian mechanism, at `delta` for the loss "logistic" and at `delta / 2` for
-    "logcosh", but at least `LEAST_RIDGE[loss] * bound + 0.5 / noise**2`. `bound` is R^2 / ridge.
+    The linear term has the standard deviation `noise * R`, where R bounds the norm of a row, and `bound` is
+    `R**2 / ridge`. The result is the epsilon of the plain Gaussian mechanism, at `delta` for the loss "logistic" and at
+    `delta / 2` for "logcosh", but at least `LEAST_RIDGE[loss] * bound + 0.5 / noise**2`.
     """
     sides = 1 if loss == "logistic" else 2
     least = LEAST_RIDGE[loss] * bound + 0.5 / noise**2
@@ -179,7 +188,10 @@ def plain_epsilon(noise: float, delta: float) -> float:
 
 
 def _least(curve: Callable[[float], float], delta: float) -> float:
-    """Return the smallest argument at which the decreasing `curve` is at most `delta`, rounded up."""
+    """Return the smallest positive argument at which the decreasing function `curve` is at most `delta`.
+
+    The result is rounded up by a relative error of at most 1e-10.
+    """
     low, high = 1e-12, 1.0
     while curve(high) > delta:
         low, high = high, 2 * high
@@ -190,11 +202,13 @@ def _least(curve: Callable[[float], float], delta: float) -> float:
 
 
 def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
-    """Return an upper bound on the delta of Gaussian b under the logistic loss, for any epsilon >= 0.
+    """Return an upper bound on delta at `epsilon >= 0`, for the logistic loss with a Gaussian linear term.
 
-    `bound` is R^2 / ridge, and s = 1 / noise. With ln(1 + y) <= y the worst slope p for a given N has a closed form.
-    Let a = bound - s^2 / 2 > 0. Then p = (N + bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p
-    reaches 1 at N = bound - s^2. If a <= 0 the result is the delta of the plain Gaussian mechanism.
+    The bound is for the direction in which the privacy loss also has the determinant: p N + p^2 s^2 / 2 + ln(1 + p (1 -
+    p) bound), where p in [0, 1] is the slope of the loss, N ~ N(0, s^2), s = 1 / noise, and `bound` is R^2 / ridge for
+    rows of norm at most R. With ln(1 + y) <= y the worst slope p for a given N has a closed form. Let a = bound - s^2 /
+    2 > 0. Then p = (N + bound) / (2 a), with a privacy loss of (N + bound)^2 / (4 a), until p reaches 1 at N = bound -
+    s^2. If a <= 0 the result is the delta of the plain Gaussian mechanism.
     """
     from scipy.special import log_ndtr, ndtr
 
@@ -214,20 +228,22 @@ def tilted_delta(epsilon: float, noise: float, bound: float) -> float:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes and weights of the Gauss-Legendre rule on [0, 1]."""
+    """Return the nodes and the weights of the Gauss-Legendre rule with `NODES` nodes on [0, 1], two arrays (NODES,)."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     return (nodes + 1) / 2, weights / 2
 
 
 @lru_cache(maxsize=4096)
 def equivalent(noise: float, bound: float) -> float:
-    """Return the noise multiplier of a plain Gaussian mechanism whose privacy curve dominates ours (logistic loss).
+    """Return the noise multiplier of a plain Gaussian mechanism that is at most as private as objective perturbation.
 
-    Let k be `bound`, R^2 / ridge, and s = 1 / noise. From epsilon = k - s^2 / 2 on our curve is the one of the plain
-    Gaussian mechanism with `noise`, so only smaller epsilon are compared, on a grid up to k + s^2 / 2. Both curves are
-    convex in e^epsilon: our curve lies below its chords between grid points, the Gaussian curve above its tangents. The
-    search finds the largest noise multiplier at which the chord lies below the tangent at both ends of every interval.
-    The result never exceeds `noise`; it is `noise` if bound <= s^2 / 2.
+    The objective has the logistic loss and a Gaussian linear term of standard deviation `noise * R`, where R bounds the
+    norm of a row. Its curve of delta by epsilon, `tilted_delta`, is compared with the curve of the Gaussian mechanism.
+    Let k be `bound`, R^2 / ridge, and s = 1 / noise. From epsilon = k - s^2 / 2 on our curve equals the one of the
+    plain Gaussian mechanism with `noise`, so only smaller epsilon are compared, on a grid up to k + s^2 / 2. Both
+    curves are convex in e^epsilon: our curve lies below its chords between grid points, the Gaussian curve above its
+    tangents. The search finds the largest noise multiplier at which the chord lies below the tangent at both ends of
+    every interval. The result never exceeds `noise`; it is `noise` if bound <= s^2 / 2.
 
     >>> equivalent(1.5, 1.5**-2 / 2), round(equivalent(4.0, 1 / 16), 2), round(equivalent(4.0, 1 / 4), 2)
     (1.5, 3.99, 3.58)
@@ -249,8 +265,10 @@ def equivalent(noise: float, bound: float) -> float:
 
 
 def _covers(mu: float, grid: np.ndarray, curve: np.ndarray) -> bool:
-    """Return whether the Gaussian curve of parameter `mu` lies above the chords of `curve` on every interval of
-    `grid`.
+    """Return whether the privacy curve of a Gaussian mechanism lies above the chords of `curve`, on all of `grid`.
+
+    `grid` holds values of epsilon and `curve` the values of delta there. `mu` is 1 divided by the noise multiplier of
+    the Gaussian mechanism. Its curve is represented by the tangent at the middle of each interval.
     """
     from scipy.special import log_ndtr, ndtr
 

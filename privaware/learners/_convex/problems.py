@@ -1,6 +1,7 @@
 """The arithmetic of many convex problems over the same rows: losses, margins, Hessians and certified gradients.
 
-A certified gradient is the gradient of F_p (`_convex/solver.py`) up to a proven rounding error:
+A certified gradient is the gradient of the objective of problem p (`_convex/solver.py` defines it) up to a proven
+rounding error. Here norm_p is the norm to which the problem clips rows, and x_ip is row i after that.
 1. Rows lie on a public lattice (`lattice_rows`), so their norms, and with them x_ip, are functions of a row alone.
 2. Weights and derivatives are each split into two lattices. Margins and sums are then exact except for one rounding of
    each margin and of each derivative.
@@ -27,33 +28,34 @@ __all__ = ["LOSSES", "TOLERANCE", "ProblemArrays", "ProblemGroup"]
 Array = np.ndarray
 
 MAX_COLUMN_PRODUCTS = 2**24
-"""Largest number of products of column pairs kept in memory, which give the Hessians of many problems at once.
+"""Largest number of products of column pairs, over all rows, that are kept in memory.
 
-With more products, the Newton directions of two or more problems come from conjugate gradients, preconditioned by one
-Hessian for the mean of all problems.
+They give the Hessians of many problems at once. With more products, the Newton directions of two or more problems come
+from conjugate gradients, preconditioned by one Hessian for the mean of all problems.
 """
 
 MAX_FLOAT32_CONDITION = 1e4
 """Largest condition number at which float32 is precise enough for a Newton step."""
 
 ROUNDING = 2.0**-19
-"""Upper bound on the error of a certified gradient divided by the norm of a row."""
+"""Upper bound on the rounding error of a certified gradient, in norm, divided by the norm bound of a row."""
 
 TOLERANCE = 2.0**-20
-"""Gradient norm at which learners stop, divided by the norm of a row."""
+"""Gradient norm at which learners stop the solver, divided by the norm bound of a row."""
 
 HIGH = Lattice(bound=1.0, bits=25)
-"""Lattice of the leading 25 bits of a derivative of the loss."""
+"""Derivatives of the loss are split into a multiple of 2^-25 and a remainder; this is the lattice of the multiple."""
 
 LOW = Lattice(bound=2.0**-25, bits=25)
-"""Lattice of what rounding a derivative to `HIGH` leaves."""
+"""Remainders of derivatives after rounding to `HIGH` are rounded to multiples of 2^-50."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A convex loss of (margin, target): its `value`, and its first and second derivative by the margin (`slopes`).
+    """A convex loss of a margin (row times weights) and a target, as two functions of arrays (margins, targets).
 
-    For any margin and target, the absolute first derivative is at most 1 and the second at most `curvature`.
+    `value` returns the losses, and `slopes` their first and second derivatives with respect to the margin. For any
+    margin and target, the absolute first derivative is at most 1 and the second at most `curvature`.
     """
 
     value: Callable[[Array, Array], Array]
@@ -120,7 +122,7 @@ class ProblemArrays:
 
     @property
     def slack(self) -> Array:
-        """A bound for each problem on the distance of solved weights from the minimiser.
+        """For each problem, a bound on the distance of its solved weights from the exact minimiser: (problems,).
 
         Weights are solved if their certified gradient norm is at most `tolerance`.
         """
@@ -128,19 +130,25 @@ class ProblemArrays:
 
     @cached_property
     def lattice(self) -> Lattice:
-        """The public lattice of the entries of rows; an entry is at most the largest norm."""
+        """The public lattice of the entries of rows, bounded by the largest `norm` of a problem."""
         return row_lattice(float(self.norm.max()), self.rows.shape[1])
 
     @cached_property
     def lattice_rows(self) -> Array:
-        """The rows rounded towards zero on the lattice; rows with larger entries are scaled down first."""
+        """The rows, with entries rounded towards zero to multiples of `lattice.step`: (rows, columns).
+
+        A row with an entry beyond `lattice.bound` is first scaled down until its largest absolute entry is the bound.
+        """
         bound = self.lattice.bound
         largest = np.abs(self.rows).max(axis=1, keepdims=True, initial=0.0)
         return np.asarray(self.lattice.round(self.rows * np.minimum(1.0, bound / np.maximum(largest, 1e-300))))
 
     @cached_property
     def products(self) -> Array | None:
-        """The products of all pairs of columns (rows, pairs), or None if there are more than `MAX_COLUMN_PRODUCTS`."""
+        """The products of all pairs of columns of `lattice_rows`, as an array (rows, pairs) of the type `kind`.
+
+        A pair may hold the same column twice. The value is None if there are more than `MAX_COLUMN_PRODUCTS` products.
+        """
         rows, columns = self.rows.shape
         if rows * columns * (columns + 1) // 2 > MAX_COLUMN_PRODUCTS:
             return None
@@ -149,13 +157,17 @@ class ProblemArrays:
 
     @cached_property
     def kind(self) -> type[np.floating]:
-        """The number type of Hessians: float32, unless public facts allow a large condition number."""
+        """The number type in which Hessians are computed: float32 or float64.
+
+        It is float32 if `curvature * norm**2 * (rows + 1) / ridge`, a bound on the condition number of a Hessian, is
+        below `MAX_FLOAT32_CONDITION` for every problem.
+        """
         curvature = LOSSES[self.loss].curvature * self.norm**2 * (len(self.rows) + 1) / self.ridge
         return np.float32 if float(curvature.max()) < MAX_FLOAT32_CONDITION else np.float64
 
 
 class ProblemGroup:
-    """The problems at positions `at` in `problems`, with the arithmetic of their margins, gradients and Hessians."""
+    """The problems at the positions `at` (an array) in `problems`, with their margins, gradients and Hessians."""
 
     def __init__(self, problems: ProblemArrays, at: Array) -> None:
         self.problems, self.at, self.x = problems, at, problems.lattice_rows
@@ -178,13 +190,16 @@ class ProblemGroup:
         return (weights @ self.x.T) * self.scale
 
     def back(self, values: Array) -> Array:
-        """Return the sums over rows of value times row (problems, columns), from `values` (problems, rows)."""
+        """Return, for each problem, the sum over rows of value times row: (problems, columns).
+
+        `values` are (problems, rows). Rows are clipped to the norm of the problem, and columns outside its mask are 0.
+        """
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """Return the gradients at `weights` (problems, columns), from exact products and sums.
+        """Return the gradients at `weights`, both (problems, columns), with a proven bound on their rounding error.
 
-        `tilt` (problems, columns) are the linear terms.
+        Products and sums are exact. `tilt` (problems, columns) are the linear terms of the objectives.
         """
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
@@ -207,9 +222,10 @@ class ProblemGroup:
         return self.loss.value(margin, self.target).sum(axis=1) + quadratic.sum(axis=1)
 
     def hessians(self, curvature: Array) -> Array:
-        """Return Hessians (problems, columns, columns); columns outside the mask have only a 1 on the diagonal.
+        """Return the Hessian of each problem (problems, columns, columns), ridge included.
 
-        `curvature` (problems, rows) holds the second derivatives of the losses.
+        `curvature` (problems, rows) holds the second derivatives of the losses. Columns outside a problem's mask have a
+        1 on the diagonal and zeros elsewhere.
         """
         columns, problems = self.x.shape[1], self.problems
         weight = (curvature * self.scale**2).astype(problems.kind)
@@ -219,9 +235,11 @@ class ProblemGroup:
         return self._regularised(hessians.reshape(len(self.at), columns, columns))
 
     def preconditioner(self, curvature: Array) -> Array:
-        """Return an inverse Hessian for each problem: with its mask and ridge, but `curvature` averaged over problems.
+        """Return an approximate inverse Hessian of each problem: (problems, columns, columns).
 
-        If the Hessian is singular in float64, return the inverse of its diagonal.
+        The Hessian has the mask and the ridge of the problem, but `curvature` (problems, rows), the second derivatives
+        of the losses, is averaged over problems. If a Hessian is singular in float64, return the inverses of their
+        diagonals.
         """
         line = (curvature * self.scale**2).mean(axis=0)
         shared = (self.x * line[:, None]).T @ self.x
@@ -240,7 +258,10 @@ class ProblemGroup:
 
 
 def _square(columns: int) -> Array:
-    """Return, for each entry of a symmetric matrix, its index among the products of the upper triangle."""
+    """Return the index of each entry of a symmetric matrix, row by row, among the entries of its upper triangle.
+
+    The matrix is (columns, columns), and the result (columns * columns,).
+    """
     upper = np.triu_indices(columns)
     at = np.zeros((columns, columns), dtype=np.intp)
     at[upper] = at.T[upper] = np.arange(len(upper[0]))

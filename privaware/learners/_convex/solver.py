@@ -33,16 +33,19 @@ __all__ = ["LOSSES", "TOLERANCE", "Problems", "solve"]
 Array = np.ndarray
 
 MAX_MARGINS_PER_GROUP = 2**21
-"""Largest number of margins in a group of problems, chosen to fit a processor's cache."""
+"""Bound on the size of a group of problems that are solved together, chosen to fit a processor's cache.
+
+The number of problems times the larger of the number of rows and the squared number of columns is at most this.
+"""
 
 MAX_HESSIAN_COLUMNS = 768
 """Largest number of columns for which Hessians are formed; beyond it, steps come from conjugate gradients."""
 
 STEPS = 300
-"""Largest number of Newton steps."""
+"""Largest number of Newton steps, after which gradient steps follow."""
 
 STEPS_PER_CHECK = 100
-"""Number of gradient steps between two checks of the tolerance."""
+"""Number of gradient steps after which the gradient norm is compared with the tolerance."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,16 +56,16 @@ class Problems(ProblemArrays):
     """
 
     def solve(self, tilt: Array) -> Array:
-        """Return the minimisers (problems, columns) with the linear terms `tilt` (problems, columns).
+        """Return the minimisers (problems, columns) of the objectives with the linear terms `tilt` (problems, columns).
 
         Raise `Refused` if a minimiser is not certified.
         """
         return solve(self, tilt)
 
     def implied(self, weights: Array) -> tuple[Array, Array]:
-        """Return the tilt for which `weights` is the exact minimiser, and the log-determinant of the Hessian there.
+        """Return the linear terms whose exact minimisers are `weights`, and the log-determinants of the Hessians there.
 
-        The tilt has the shape of `weights`, (problems, columns). There is one log-determinant for each problem.
+        The linear terms have the shape of `weights`, (problems, columns), and the log-determinants are (problems,).
         """
         tilts, volumes = np.empty_like(weights), np.empty(len(weights))
         for at in range(len(weights)):
@@ -125,7 +128,7 @@ def _descend(group: ProblemGroup, tilt: Array, steps: int) -> Array:
 
 
 class _State:
-    """Weights, margins, gradients and their norms (`length`) of the problems that are not solved yet."""
+    """Weights, margins, gradients and gradient norms (`length`) of the problems of a group that are not solved yet."""
 
     length: Array
 
@@ -137,7 +140,7 @@ class _State:
         self._measure()
 
     def keep(self, live: Array) -> None:
-        """Keep only the problems where `live` is true."""
+        """Keep only the problems for which the Boolean array `live` (problems,) is true."""
         self.group = self.group.take(live)
         for name in ("tilt", "weights", "margin", "value", "slope", "curvature", "gradient", "length"):
             setattr(self, name, getattr(self, name)[live])
@@ -186,7 +189,7 @@ class _State:
             )
 
     def _measure(self) -> None:
-        """Compute the gradient from the margins, and its norm `length`.
+        """Compute derivatives and gradients from the margins, and store them with the gradients' norms, `length`.
 
         Where the norm is at most twice the tolerance, the gradient is computed again by `ProblemGroup.certified`.
         """
@@ -202,10 +205,11 @@ class _State:
                 self.margin = self.group.margins(self.weights)  # the updated margin has accumulated rounding errors
 
     def _direction(self) -> Array:
-        """Return the Newton direction, by conjugate gradients if there are many columns or products of columns.
+        """Return the Newton direction of each problem (problems, columns).
 
-        Where rounding made the solution of the Newton equations an ascent direction, it is the negative gradient
-        divided by the trace of the Hessian.
+        It comes from conjugate gradients if there are many columns or products of columns. Where rounding made the
+        solution of the Newton equations an ascent direction, it is the negative gradient divided by the trace of the
+        Hessian.
         """
         if self.group.x.shape[1] > MAX_HESSIAN_COLUMNS:
             return _conjugate(self.group, self.curvature, -self.gradient)
@@ -220,10 +224,11 @@ class _State:
         return direction
 
     def _line_search(self, direction: Array, along: Array) -> Array:
-        """Return the step size of each problem: 1, halved up to 60 times until the value decreases enough.
+        """Return the step size of each problem: 1, halved up to 60 times until its objective decreases enough.
 
-        `along` are the margins of `direction`. Where the expected decrease is within rounding of the value, the step
-        size is 1.
+        `along` are the margins of `direction`. `direction` (problems, columns) is the direction of the step. Where the
+        expected decrease is within the rounding error of the objective, the step size is 1. The stored values of the
+        objectives are updated.
         """
         size, fall = np.ones(len(direction)), (self.gradient * direction).sum(axis=1)
         blur = 1e-13 * (np.abs(self.value) + np.abs(self.tilt * self.weights).sum(axis=1) + 1)
@@ -245,9 +250,10 @@ class _State:
 
 
 def _solution(matrices: Array, goal: Array) -> Array:
-    """Return the solution x of `matrix @ x = goal` for each problem: (problems, columns).
+    """Return the solution x of `matrix @ x = goal` for each problem, as (problems, columns).
 
-    If any of `matrices` is singular, return each goal divided by the trace of its matrix instead.
+    `matrices` are (problems, columns, columns), and `goal` is (problems, columns, 1). If any matrix is singular, return
+    each goal divided by the trace of its matrix instead.
     """
     try:
         return np.asarray(np.linalg.solve(matrices, goal)[:, :, 0])
@@ -256,11 +262,11 @@ def _solution(matrices: Array, goal: Array) -> Array:
 
 
 def _conjugate(group: ProblemGroup, curvature: Array, goal: Array, inverse: Array | None = None) -> Array:
-    """Return the Newton direction by conjugate gradients, preconditioned by `inverse` unless it is None.
+    """Return the Newton directions by conjugate gradients, preconditioned by `inverse` unless it is None.
 
     It solves `Hessian @ direction = goal` for each problem of `group`. `curvature` (problems, rows), the second
-    derivative of the loss at each margin, determines the Hessians. `goal` and the result are (problems, columns). The
-    iteration ends at a relative accuracy of 1e-3, or after 500 steps.
+    derivative of the loss at each margin, determines the Hessians. `goal` and the result are (problems, columns), and
+    `inverse` is (problems, columns, columns). The iteration ends at a relative accuracy of 1e-3, or after 500 steps.
     """
 
     def preconditioned(rest: Array) -> Array:

@@ -31,20 +31,23 @@ from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 __all__ = ["ROWS", "LinearGradient", "Totals"]
 
 Totals = tuple[Total, Total]
-"""The sum of residuals times rows, and the sum of residuals."""
+"""Two exact sums over rows: residual times row, and residual.
+
+Residuals are counted in multiples of `LinearGradient._residual_step`.
+"""
 
 ROWS = Lattice(bound=1.0, bits=12)
-"""Lattice of the entries of rows."""
+"""Entries of rows are multiples of 2^-12 in [-1, 1]."""
 WEIGHT_BITS = 12
-"""Bits to which weights are rounded, relative to their norm."""
+"""Weights are rounded to multiples of about 2^-12 times their norm."""
 RESIDUAL_STEPS = Lattice(bound=2.0**10, bits=10)
-"""Lattice of residuals, which are integers of absolute value at most 1024."""
+"""Residuals are counted in steps (`LinearGradient._residual_step`): integers from -1024 to 1024."""
 
 GAINS = Lattice(bound=1 - MARGIN, bits=20)
-"""Lattice of the gains, margins and targets that are summed."""
+"""Gains, margins and targets are clipped to about [-1, 1] and rounded towards zero to multiples of 2^-20."""
 
 CHUNK_ROWS = 128
-"""Number of rows in one float32 matrix product."""
+"""Number of rows in one float32 matrix product, whose entries stay exact."""
 
 RESIDUAL_UNIT = 32.0
 """A residual of at most 1024 steps is split into `RESIDUAL_UNIT * high + low`, with |high| and |low| at most 32.
@@ -59,16 +62,17 @@ Residuals are integers of at most 2^10 steps (`RESIDUAL_STEPS`), so their sum ov
 """
 
 MAX_NUMBERS_PER_BLOCK = 2**26
-"""Largest number of entries of the rows that are processed at a time."""
+"""Largest number of entries of rows that are processed at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearGradient:
     """Rows and settings from which clipped gradient sums of a linear model are computed.
 
-    `rows` are float32 numbers on the lattice `ROWS`. `targets` are class codes, or numbers when `classes` is 0.
-    `constant` is the entry that carries the bias, and `norm` the clipping norm. `known` keeps what follows from rows
-    and settings alone; objects for the same rows and settings may share it.
+    `rows` (rows, width) are float32 multiples of 2^-12 (`ROWS`), each row of norm at most 1. `targets` (rows,) are
+    class codes, or numbers in [-1, 1] if `classes` is 0. `constant` is a public number appended to every row, whose
+    weight is the bias. `norm` is the clipping norm. `known` caches tensors that follow from rows and settings alone;
+    objects for the same rows and settings may share it.
     """
 
     rows: Tensor
@@ -79,17 +83,18 @@ class LinearGradient:
     known: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     def clipped_sum(self, weights: Tensor, batch: Tensor | None = None) -> Tensor:
-        """Return the sum of clipped gradients (outputs, width + 1) at float64 `weights`.
+        """Return the exact sum of the clipped gradients (outputs, width + 1) at float64 `weights` of the same shape.
 
-        The sum is over all rows or, if `batch` is given, over the rows at these positions.
+        The last column belongs to the appended constant. The sum is over all rows or, if `batch` is given, over the
+        rows at these positions.
         """
         return self.combined(self.totals(weights, batch))
 
     def totals(self, weights: Tensor, batch: Tensor | None = None) -> Totals:
-        """Return the totals from which `combined` computes the sum of clipped gradients at float64 `weights`.
+        """Return the exact sums from which `combined` computes the sum of clipped gradients at float64 `weights`.
 
-        `batch` holds positions of rows; None means all rows. Totals of several `LinearGradient` objects may be merged,
-        in any order, before `combined` is called.
+        `weights` are (outputs, width + 1). `batch` holds positions of rows; None means all rows. Totals of several
+        `LinearGradient` objects may be merged, in any order, before `combined` is called.
         """
         sums, constants = Total(), Total()
         for chosen, rows, outputs in self._outputs(weights, batch):
@@ -101,10 +106,11 @@ class LinearGradient:
     def margins(self, weights: Tensor, columns: list[int], reach: float) -> np.ndarray:
         """Return, for each block of columns, the exact sum over rows of the clipped margin of the row's class.
 
-        `columns` are the numbers of columns of the blocks, in their order. The margin of a block is the output of the
-        row's own class minus the mean output of all classes, computed from that block alone. It is divided by `reach`
-        standard deviations of the output that random weights of average size would give a block of norm 1 /
-        sqrt(blocks), and clipped to [-1, 1].
+        The result is (blocks,). `columns` are the numbers of columns of the blocks, in their order, and `weights` are
+        (classes, width + 1). The margin of a block is the output of the row's own class minus the mean output of all
+        classes, computed from the block's columns alone, without bias. It is divided by `reach` standard deviations,
+        and clipped to [-1, 1]. One standard deviation is that of the output which random weights of the size of
+        `weights` would give a block of norm `1 / sqrt(blocks)`.
         """
         above = weights - weights.mean(0)
         above[:, -1] = 0.0
@@ -124,10 +130,11 @@ class LinearGradient:
         return np.array(sums)
 
     def gains(self, weights: Tensor, mean: float) -> Total:
-        """Return two exact sums over rows of a regression: gains of the outputs at `weights` over `mean`, and targets.
+        """Return two exact sums over the rows of a regression, as one `Total`: the gains over `mean`, then the targets.
 
-        `mean` is a constant prediction. The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2,
-        clipped to [-1, 1], where the output is clipped to [-1, 1] first.
+        `mean` is a constant prediction, and the outputs are those of the linear model with `weights` (1, width + 1).
+        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the
+        output is clipped to [-1, 1] first.
         """
         total = Total()
         for chosen, _, outputs in self._outputs(weights):
@@ -138,18 +145,19 @@ class LinearGradient:
         return total
 
     def combined(self, totals: Totals) -> Tensor:
-        """Return the sum of clipped gradients (outputs, width + 1) from the totals of all rows.
+        """Return the sum of clipped gradients (outputs, width + 1) from `totals`, the exact sums over all rows.
 
-        Two classes have one residual in the totals and two outputs of opposite sign in the result.
+        For two classes the totals have one residual, and the result has two outputs of opposite sign.
         """
         sums, constants = totals
         exact = torch.cat([sums.value, self.constant * constants.value], 1) * self._residual_step
         return torch.cat([-exact, exact]) if self.classes == 2 else exact
 
     def _outputs(self, weights: Tensor, batch: Tensor | None = None) -> Iterator[tuple[slice | Tensor, Tensor, Tensor]]:
-        """Yield, block by block, the positions of the rows, the rows, and their outputs (outputs, rows).
+        """Yield, block by block, the positions of the rows, the rows, and their outputs (outputs, rows) at `weights`.
 
-        Outputs of classes are binary logits (times `LOG2E`); two classes have one output, second minus first logit.
+        The rows are all rows, or those at the positions `batch`. A regression has one output. Outputs of classes are
+        logits times `LOG2E`; two classes have one output, the second logit minus the first, times `LOG2E`.
         """
         if self.classes:  # binary exponents; for two classes the difference of the two
             weights = LOG2E * (weights[1:] - weights[:1] if self.classes == 2 else weights)
@@ -168,9 +176,10 @@ class LinearGradient:
         return (weights @ rows.double().T).float()
 
     def _residual_steps(self, logits: Tensor, chosen: slice | Tensor) -> Tensor:
-        """Return the clipped derivatives of the loss with respect to each output (outputs, rows), in lattice steps.
+        """Return the clipped derivatives of the loss with respect to each output (outputs, rows), as integers.
 
-        `logits` are outputs and `chosen` the positions of their rows, both as `_outputs` yields them.
+        They count multiples of `_residual_step`. `logits` (outputs, rows) are outputs and `chosen` the positions of
+        their rows, both as `_outputs` yields them.
         """
         most, targets = self._most[chosen], self.targets[chosen]
         if not self.classes:
@@ -188,9 +197,10 @@ class LinearGradient:
         return numerators.mul_(factors).round_()
 
     def _add_products(self, sums: Total, residuals: Tensor, rows: Tensor, chosen: slice | Tensor) -> None:
-        """Add the exact matrix product of `residuals` (outputs, rows) and `rows` (rows, width) to `sums`.
+        """Add the exact matrix product of `residuals` (outputs, rows) and `rows` (rows, width) to `sums`, in place.
 
-        `chosen` holds the positions of `rows` in `self.rows`; `_bounds` needs them to bound the entries of the product.
+        `residuals` are integers. `chosen` holds the positions of `rows` in `self.rows`; `_bounds` needs them to bound
+        the entries of the product.
         """
         count = len(rows) // CHUNK_ROWS if self._float32_is_exact else 0
         if count:
@@ -207,11 +217,12 @@ class LinearGradient:
             add_outer_sum(sums, residuals.T, rows, RESIDUAL_STEPS, ROWS)
 
     def _bounds(self, by_chunk: Tensor, chosen: slice | Tensor) -> Tensor:
-        """Return upper bounds on the absolute entries of each chunk's product: (chunks,) or (outputs, chunks).
+        """Return upper bounds on the absolute entries of each chunk's product of residuals and rows.
 
         `by_chunk` (outputs, chunks, rows) are the residuals, and `chosen` the positions of all rows. If `chosen` is a
-        slice, chunks hold the same rows in each step, and the bound uses the column norms of a chunk (Cauchy-Schwarz).
-        Otherwise it is the sum over rows of |residual| times the row's largest entry.
+        slice, chunks hold the same rows in each step; the bound (chunks,) is the largest norm of a chunk's residuals
+        times the chunk's largest column norm (Cauchy-Schwarz). Otherwise the bound (outputs, chunks) is the sum over
+        rows of |residual| times the row's largest absolute entry.
         """
         count = by_chunk.shape[1]
         if isinstance(chosen, slice):
@@ -222,24 +233,24 @@ class LinearGradient:
 
     @property
     def _slab(self) -> int:
-        """The number of rows processed at a time, a multiple of `CHUNK_ROWS` up to `MAX_ROWS_PER_BLOCK`."""
+        """The number of rows of a block: a multiple of `CHUNK_ROWS`, at most `MAX_ROWS_PER_BLOCK`."""
         return min(
             MAX_ROWS_PER_BLOCK, max(1, MAX_NUMBERS_PER_BLOCK // (max(self.rows.shape[1], 1) * CHUNK_ROWS)) * CHUNK_ROWS
         )
 
     @property
     def _most(self) -> Tensor:
-        """The largest norm of each row's residuals before rounding, in lattice steps."""
+        """For each row, the norm to which its residuals are clipped before they are rounded, in residual steps."""
         return self._once("most", self._find_most)
 
     @property
     def _largest(self) -> Tensor:
-        """The largest absolute entry of each row."""
+        """For each row, its largest absolute entry."""
         return self._once("largest", lambda: torch.cat([part.abs().amax(1) for part in self.rows.split(self._slab)]))
 
     @property
     def _column_norms(self) -> Tensor:
-        """The largest column norm of each whole chunk of rows."""
+        """For each chunk of `CHUNK_ROWS` rows, the largest norm of a column; a shorter last chunk is left out."""
         return self._once("column norms", self._find_column_norms)
 
     def _once(self, name: str, find: Callable[[], Tensor]) -> Tensor:
@@ -258,13 +269,16 @@ class LinearGradient:
 
     @property
     def _residual_step(self) -> float:
-        """The step of the residual lattice; the largest residual is `RESIDUAL_STEPS.bound` steps."""
+        """The power of two whose multiples residuals are.
+
+        The largest absolute residual is `RESIDUAL_STEPS.bound` steps.
+        """
         largest = self.norm / self.constant  # the norm of a row is at least its constant
         return Lattice(bound=min(1.0, largest) if self.classes else largest, bits=RESIDUAL_STEPS.bits).step
 
     @cached_property
     def _float32_is_exact(self) -> bool:
-        """Whether float32 matrix products keep 24 bits on this device; they do not if they round to TF32 or BF16."""
+        """Whether float32 matrix products on this device keep 24 bits, rather than round inputs to TF32 or BF16."""
         twelve_bits = torch.full((64, 64), 4095.0, device=self.rows.device)
         return bool((twelve_bits @ torch.full_like(twelve_bits, 63.0) == 64 * 4095 * 63).all())
 

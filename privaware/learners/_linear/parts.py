@@ -25,14 +25,15 @@ from privaware.noise import PositionDraws, Rng
 __all__ = ["PartsGradient"]
 
 ROWS_PER_BLOCK = 2**14
-"""Number of rows that are dense at a time."""
+"""Number of rows that are stored with all entries, zeros included, at a time."""
 
 
 class SparseRows:
-    """Rows on the lattice `ROWS`: the nonzero entries in lattice `steps`, and their `columns`.
+    """The rows of one part of a table, stored by the nonzero entries of their one-hot features.
 
-    The entries of row i are `steps[ends[i] : ends[i + 1]]`. `known` keeps, for each block of rows and settings of a
-    gradient, what does not change from step to step.
+    Row i has the entries `steps[ends[i] : ends[i + 1]]`, as integer multiples of 2^-12 (`ROWS`), in the columns
+    `columns[ends[i] : ends[i + 1]]`. `targets` are class codes, or numbers in [-1, 1]. `known` caches, for each block
+    of rows and settings of a gradient, tensors that do not change from step to step.
     """
 
     def __init__(self, feature: OneHot, data: Data) -> None:
@@ -67,7 +68,10 @@ class SparseRows:
 
 
 def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the nonzero entries of `rows` in lattice steps, their columns, and their number in each row."""
+    """Return the nonzero entries of the array `rows`, their column numbers, and the number of them in each row.
+
+    Entries are integer multiples of 2^-12 (`ROWS.step`), row by row.
+    """
     places = np.nonzero(rows)
     steps = np.rint(rows[places] * (1 / ROWS.step)).astype(np.int16)
     return steps, places[1].astype(np.min_scalar_type(rows.shape[1])), np.count_nonzero(rows, axis=1)
@@ -77,7 +81,7 @@ def _sparse(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 class Batch:
     """A Poisson sample of the rows at sampling rate `rate`, with one random draw for the position of each row.
 
-    `firsts` maps the `begin` of a part to the position of the part's first row.
+    `firsts` maps the identifier `begin` of a part to the position, among all rows, of the part's first row.
     """
 
     draws: PositionDraws
@@ -85,17 +89,20 @@ class Batch:
     firsts: dict[int, int]
 
     def sample(self, part: SparseRows) -> np.ndarray:
-        """Return the mask of the sampled rows of `part`."""
+        """Return a Boolean mask of the sampled rows of `part`.
+
+        The draw for a row depends on its position among all rows.
+        """
         assert part.begin is not None  # `first_positions` raises for parts without `begin`
         return self.draws.sample(self.firsts[part.begin], len(part), self.rate)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSums(Sum[SparseRows, Totals, Tensor]):
-    """The sum of the gradients at `weights`, each clipped to `norm`, over all rows or over the Poisson sample `batch`.
+    """The sum of the gradients at `weights`, each clipped to `norm`, over all rows or, if not None, the sample `batch`.
 
-    `classes` and `constant` are as in `LinearGradient`. One row changes the sum by at most `norm`. The learner adds the
-    noise, so `release` raises.
+    `classes` is the number of classes (0 in a regression), and `constant` the number appended to every row. One row
+    changes the sum by at most `norm`. The learner adds the noise, so `release` raises.
     """
 
     weights: Tensor
@@ -119,7 +126,7 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
         raise NotImplementedError("the learner adds the noise of a step")
 
     def gradient(self, part: SparseRows, at: int) -> LinearGradient:
-        """Return the gradient of up to `ROWS_PER_BLOCK` rows of `part`, beginning with row `at`."""
+        """Return the `LinearGradient` of up to `ROWS_PER_BLOCK` rows of `part`, beginning with row `at`."""
         targets = part.targets[at : at + ROWS_PER_BLOCK].astype(np.int64 if self.classes else np.float32)
         known = part.known.setdefault((at, self.classes, self.constant, self.norm), {})
         rows = torch.from_numpy(part.dense(at))
@@ -135,9 +142,9 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
 
 @dataclass(frozen=True, kw_only=True)
 class Gains(Sum[SparseRows, Total, Tensor]):
-    """The sums of `LinearGradient.gains` for the weights of `at`, compared with the constant prediction `mean`.
+    """The exact sums of `LinearGradient.gains`: how much better a regression predicts than the constant `mean`.
 
-    The learner adds the noise, so `release` raises.
+    The weights and settings are those of `at`. The learner adds the noise, so `release` raises.
     """
 
     at: ClippedSums
@@ -157,7 +164,11 @@ class Gains(Sum[SparseRows, Total, Tensor]):
 
 
 class PartsGradient:
-    """The counterpart of `LinearGradient` for rows in parts; `rows` is an empty tensor of the right width."""
+    """Clipped gradient sums of a linear model over rows in parts, with the methods of `LinearGradient`.
+
+    `data` holds the parts, and `feature` encodes their rows. `constant` is the number appended to every row, and `norm`
+    the clipping norm. The attribute `rows` is an empty tensor (0, width).
+    """
 
     def __init__(self, data: Rows, feature: OneHot, *, constant: float, norm: float) -> None:
         self._parts: Parts[SparseRows] = data.parts.held(partial(SparseRows, feature))
@@ -166,7 +177,10 @@ class PartsGradient:
         self._firsts: dict[int, int] | None = None
 
     def batch(self, rate: float, rng: Rng) -> Batch | None:
-        """Return the Poisson sample of one step, as rows in memory would get it; None if `rate` is 1."""
+        """Return the Poisson sample of one step at sampling rate `rate`; None if `rate` is 1.
+
+        None stands for all rows. The same rows are sampled as if all rows were in memory.
+        """
         if rate == 1:
             return None
         if self._firsts is None:
@@ -174,11 +188,15 @@ class PartsGradient:
         return Batch(draws=rng.by_position(), rate=rate, firsts=self._firsts)
 
     def clipped_sum(self, weights: Tensor, batch: Batch | None = None) -> Tensor:
-        """Return the sum of clipped gradients (outputs, width + 1) at `weights`, over all rows or over `batch`."""
+        """Return the exact sum of clipped gradients (outputs, width + 1) at `weights`, over all rows or `batch`."""
         totals = self._parts.total(ClippedSums(weights=weights, batch=batch, **self._settings))
         none = torch.zeros(0)
         return LinearGradient(rows=self.rows, targets=none, **self._settings).combined(totals)
 
     def gains(self, weights: Tensor, mean: float) -> Total:
-        """Return the exact sums of `LinearGradient.gains`, with these `weights` and this `mean`, over all rows."""
+        """Return two exact sums over all rows, as one `Total`: the gains of a regression over `mean`, then the targets.
+
+        `LinearGradient.gains` defines the gain of a row. `weights` are (1, width + 1), and `mean` is a constant
+        prediction.
+        """
         return self._parts.total(Gains(at=ClippedSums(weights=weights, **self._settings), mean=mean))

@@ -44,7 +44,7 @@ __all__ = [
 FIRST_STEPS_FRACTION = 0.15
 """Fraction of the steps in which all blocks have the same norm."""
 MARGIN_CLIP = 5.0
-"""Margins are clipped at this many standard deviations of the margin that random weights of average size would give."""
+"""Margins are clipped at this many standard deviations of the margin under random weights of the same size."""
 MARGIN_POWER = 1.5
 """Exponent of the margin in the weight of a block."""
 ADDED_DEVIATIONS = 1.0
@@ -57,10 +57,11 @@ Parts = Sequence[tuple[int, float]]
 
 
 def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
-    """Estimate the norm of each block of a row of norm 1, after `mean` is subtracted and the row multiplied by `scale`.
+    """Estimate the norm of each block of a row of norm 1 after it is replaced by `(row - mean) * scale`: (blocks,).
 
-    `parts` has the columns and the norm of each block, and `mean` (columns,) is for the whole row. At least the
-    fraction `MIN_SQUARED_NORM_LEFT` of a block's squared norm is taken to remain.
+    `parts` has the number of columns and the relative norm of each block, and `mean` (columns,) is for the whole row.
+    With `square` the fraction of a block in the squared norm of a row, the estimate is
+    `scale * sqrt(max(square - |mean of the block|**2, MIN_SQUARED_NORM_LEFT * square))`.
     """
     squares = np.array([length for _, length in parts]) ** 2
     squares /= squares.sum()
@@ -70,10 +71,12 @@ def part_lengths(parts: Parts, mean: np.ndarray, scale: float) -> np.ndarray:
 
 
 def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> np.ndarray:
-    """Return a weight for each block, proportional to its norm in `parts` times its margin to the power `MARGIN_POWER`.
+    """Return a weight for each block (blocks,); together the weights have norm 1.
 
-    Margins are `noisy_margins`, at least 0, plus `ADDED_DEVIATIONS` times the `deviation` of their noise. The weights
-    together have norm 1. When noise dominates all margins, they are about proportional to the norms in `parts`.
+    A weight is proportional to `norm * margin**MARGIN_POWER`, where `norm` is the block's norm in `parts` and `margin`
+    is `max(0, noisy_margin) + ADDED_DEVIATIONS * deviation`. `noisy_margins` (blocks,) are noisy sums of margins, and
+    `deviation` is the standard deviation of their noise. When noise dominates all margins, the weights are about
+    proportional to the norms in `parts`.
     """
     margins = np.maximum(noisy_margins, 0.0) + ADDED_DEVIATIONS * deviation
     weights = np.array([length for _, length in parts]) * (margins / margins.max()) ** MARGIN_POWER
@@ -81,28 +84,30 @@ def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> n
 
 
 def with_kept(weights: np.ndarray, parts: Parts) -> np.ndarray:
-    """Return `weights` of the first blocks, scaled to norm 1, then the norms in `parts` of all blocks after them.
+    """Return one weight for each block in `parts`: `weights` for the first blocks, own norms for all later ones.
 
-    A block after the weighted ones, such as the other columns of a table with images, keeps its norm: alone it may
-    separate the classes poorly, although it adds to the other blocks.
+    `weights` are first scaled to norm 1. A later block, such as the other columns of a table with images, keeps its
+    norm in `parts`: alone it may separate the classes poorly, although it adds to the other blocks.
     """
     kept = [length for _, length in parts[len(weights) :]]
     return np.concatenate([weights / np.linalg.norm(weights), kept])
 
 
 def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.ndarray) -> np.ndarray:
-    """Return a factor for each column, by which blocks of norms `lengths` get norms proportional to `weights`.
+    """Return a factor for each column (columns,) that gives the blocks of a row norms proportional to `weights`.
 
-    `parts` has the number of columns of each block. After multiplication all blocks together have norm 1.
+    `parts` has the number of columns of each block, and `lengths` (blocks,) the norm of each block before. After
+    multiplication all blocks together have norm 1.
     """
     by_part = np.array(weights) / np.linalg.norm(weights) / lengths
     return np.repeat(by_part, [columns for columns, _ in parts])
 
 
 def weigh(rows: Any, by_column: np.ndarray, lattice: Lattice) -> Any:
-    """Return `rows` with their columns multiplied by `by_column`, clipped to norm 1 on `lattice`.
+    """Return a copy of `rows` with columns multiplied by `by_column` (columns,), each row then clipped to norm 1.
 
-    Each new row is a function of its own row alone.
+    `rows` is an array or a tensor. Entries are rounded to multiples of `lattice.step`. Each new row is a function of
+    its own row alone.
     """
     weighed = np.empty_like(rows) if isinstance(rows, np.ndarray) else rows.new_empty(rows.shape)
     write_affine(weighed, rows, np.zeros(len(by_column)), by_column, lattice)

@@ -23,23 +23,28 @@ FORMS = {
     "table": "a table; take fcn, or learners for tables such as boosted",
     "image": "images; take simple_cnn, or leave the architecture out",
 }
-"""For each form of data other than text, the end of the error message for `SEQUENCE`."""
+"""For each form of data that is no text: the end of the error message if `SEQUENCE` is asked for."""
 WIDTH = 32
 """Number of units of a hidden layer; it is small because noise grows with the number of parameters."""
 
 
 def expect_tables(name: str, **settings: Any) -> None:
-    """Raise `WrongInput`, which starts with the learner's `name`, unless each setting is None or a list of tables."""
+    """Raise `WrongInput` unless each keyword argument is None or a list of tables (dicts).
+
+    `name` is the learner's name, with which the message starts.
+    """
     for setting, value in settings.items():
         tables = isinstance(value, list) and all(isinstance(item, dict) for item in value)
         expect(value is None or tables, name, f"{setting} as a list of tables", value)
 
 
 def network_feature(schema: Schema, description: dict[str, Any] | None = None) -> Any:
-    """Return the default feature of a network's inputs: numbers of size about 1, or word codes.
+    """Return the feature object that makes a network's inputs by default, for the form of data in `schema`.
 
-    `description` is the architecture, or None for the default one. Only texts for `SEQUENCE` get word codes, with the
-    numbers `words` and `length` of the description, if it has them.
+    Images are standardised. Tables become one-hot rows, and texts hashed n-grams, scaled so that entries have a size of
+    about 1. `description` is the description of the architecture, or None for the default one. Texts for the
+    architecture `SEQUENCE` become word codes; the entries `words` and `length` of the description, if present, are
+    passed to `WordCodes`.
     """
     if schema.form == "text" and (description or {}).get("name") == SEQUENCE:
         sizes = {name: value for name, value in (description or {}).items() if name in ("words", "length")}
@@ -56,8 +61,9 @@ def network_feature(schema: Schema, description: dict[str, Any] | None = None) -
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
     """Return the full description of the network `description`, or of a small default network if it is None.
 
-    Inputs and outputs that `description` leaves out are added. Raise `WrongInput` if it does not fit `schema` or the
-    shape of rows after the features in `chain`.
+    `chain` is the tuple of features that are applied first. Entries "inputs" and "outputs" that `description` leaves
+    out are added. Raise `WrongInput` if it does not fit the number of classes in `schema` (one output in a regression)
+    or the shape of rows after the features.
     """
     if (description or {}).get("name") == SEQUENCE and schema.form != "text":
         raise WrongInput(
@@ -84,10 +90,10 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
 
 
 def default_architecture(shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return a default network for inputs of `shape`.
+    """Return the description of a default network for rows of this `shape`, without its numbers of inputs and outputs.
 
-    Vectors get one hidden layer. Images get three convolutions (one if their shorter side has less than 8 pixels) and
-    then one hidden layer. Images of one pixel in height or width get a linear model.
+    Rows of numbers get one hidden layer. Images (channels, height, width) get three convolutions (one if their shorter
+    side has less than 8 pixels) and then one hidden layer. Images of one pixel in height or width get a linear model.
     """
     if len(shape) == 1:
         return {"name": "fcn", "hidden": [WIDTH], "activation": "tanh", "dropout": 0.0}

@@ -15,7 +15,7 @@ __all__ = ["GeneratorDraws", "jittered", "mirrored", "shifted", "shifted_mirrore
 
 @dataclass(frozen=True)
 class GeneratorDraws:
-    """Random numbers from a torch generator, for batches of public shape; an image's numbers depend on its position."""
+    """Random float64 tensors, uniform in [0, 1) or standard normal, from the torch `generator` and on its device."""
 
     generator: Any
 
@@ -33,8 +33,8 @@ class GeneratorDraws:
 def shifted(images: Any, draws: Any) -> Any:
     """Return each of `images` (images, channels, height, width) translated at random, with the edge repeated.
 
-    `draws` are the random numbers, as the top of the file says. The shift along a side of `size` pixels is at most
-    `max(1, size // 8)` pixels.
+    `draws.uniform(shape)` returns random numbers in [0, 1), one row for each image. The shift along a side of `size`
+    pixels is a whole number, at most `max(1, size // 8)` pixels in either direction.
     """
     import torch
 
@@ -51,11 +51,12 @@ def shifted(images: Any, draws: Any) -> Any:
 
 
 def mirrored(images: Any, _: Any) -> Any:
-    """Return the images with every second one mirrored, so one of each two copies of a row stays unchanged.
+    """Return a copy of `images` with every second image mirrored left to right.
 
-    Each row must have an even number of copies. With an odd number, a row's position would decide which copies are
-    mirrored, and one more row would change the gradients of all rows after it. No random number is used: the second
-    argument is ignored.
+    `images` are (images, channels, height, width). Copies of a row lie next to each other, and each row must have an
+    even number of copies: then half of them stay unchanged. With an odd number, a row's position would decide which
+    copies are mirrored, and one more row would change the gradients of all rows after it. The second argument is
+    ignored: no random number is used.
     """
     copies = images.clone()
     copies[1::2] = images[1::2].flip(-1)
@@ -65,15 +66,15 @@ def mirrored(images: Any, _: Any) -> Any:
 def shifted_mirrored(images: Any, draws: Any) -> Any:
     """Return the images shifted at random (`shifted`), with every second one mirrored (`mirrored`).
 
-    `draws` is as for `shifted`. Each row must have an even number of copies, as for `mirrored`.
+    `draws.uniform(shape)` returns random numbers in [0, 1). Each row must have an even number of neighbouring copies.
     """
     return mirrored(shifted(images, draws), draws)
 
 
 def jittered(rows: Any, draws: Any) -> Any:
-    """Return `rows` plus normal noise of standard deviation 0.1 times the root mean square of each row.
+    """Return `rows` (rows, ...) plus normal noise of standard deviation 0.1 times the root mean square of each row.
 
-    `draws` are the random numbers, as the top of the file says.
+    `draws.normal(shape)` returns standard normal numbers.
     """
     scale = 0.1 * rows.flatten(1).square().mean(1).sqrt()
     noise = draws.normal(rows.shape).to(rows)

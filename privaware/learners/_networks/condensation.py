@@ -22,16 +22,17 @@ from privaware.learners._networks.plain_descent import Progress
 __all__ = ["Condensation", "matching_loss"]
 
 MIN_NORM_PRODUCT = 1e-6
-"""Added to the product of two gradient norms, to avoid division by zero."""
+"""Number that is added to the product of two gradient norms, to avoid division by zero."""
 
 NETWORK_BATCH = 256
 """Batch size at which a network learns from synthetic examples."""
 
 
 def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
-    """Return the synthetic `examples` and their momentum after `networks` networks: functions of noisy gradients.
+    """Return the state of a condensation after `networks` networks, as arrays for a journal.
 
-    The momentum is in `optimiser`; it is zeros if there is none. The keys are "networks", "examples" and "momentum".
+    The keys are "networks" (the number), "examples" and "momentum". The momentum of the synthetic `examples` is read
+    from `optimiser`; it is zeros if there is none. All values are functions of noisy gradients.
     """
     momentum = optimiser.state[examples].get("momentum_buffer")
     kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
@@ -39,9 +40,10 @@ def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndar
 
 
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
-    """Return the sum of 1 - cosine similarity of two lists of gradients over the output units of all weights.
+    """Return the sum, over all output units of all weights, of 1 minus the cosine similarity of two gradients.
 
-    The lists hold gradients of the same parameters, in the same order. Biases and norm scales do not count.
+    `synthetic` and `private` hold gradients of the same parameters, in the same order. An output unit is one index of
+    the first axis of a weight. Gradients of fewer than two dimensions (biases, norm scales) do not count.
 
     >>> weight = [torch.tensor([[3.0, 4.0], [0.0, 1.0]]), torch.ones(2)]
     >>> opposite = [-one for one in weight]
@@ -90,11 +92,12 @@ class Condensation:
         progress: Progress | None = None,
         journal: ReleaseJournal | None = None,
     ) -> Tensor:
-        """Return synthetic examples of `shape` with the given `labels`, starting from standard normal noise.
+        """Return synthetic examples (labels, *shape), one for each class code in `labels`, that match noisy gradients.
 
-        `query` returns the noisy gradients of a network, and `build` returns a random network. `generator` draws the
-        initial examples and their order in batches, and `progress` is called after each query. After each network the
-        examples are saved in `journal`, if there is one; an interrupted run resumes from it.
+        The examples start as standard normal noise. `query(network)` returns the noisy gradients of the private rows,
+        by name of the parameter, and `build()` returns a random network. `generator` draws the initial examples and
+        their order in batches, and `progress` is called after each query. After each network the examples are saved in
+        `journal`, if there is one; an interrupted run resumes from it.
         """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
         known = None if journal is None else journal.load("examples")
@@ -122,9 +125,10 @@ class Condensation:
     def _match(
         self, private: dict[str, Tensor], network: nn.Module, examples: Tensor, labels: Tensor, optimiser: Any
     ) -> None:
-        """Move `examples` in place, so that their mean gradient of `network` turns towards the noisy one, `private`.
+        """Move `examples` in place, so that their mean gradient turns towards the noisy gradient of the private rows.
 
-        This is one step of `optimiser` on `matching_loss`.
+        This is one step of `optimiser` on `matching_loss`. `private` holds the noisy gradient of each parameter of
+        `network` by name, and `labels` the class codes of the examples.
         """
         weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
         loss = functional.cross_entropy(network(examples), labels)

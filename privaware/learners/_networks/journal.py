@@ -30,9 +30,10 @@ MARK = "fingerprint"
 
 @dataclass(frozen=True)
 class ReleaseJournal:
-    """Arrays saved by name in `folder`, or not saved if it is None.
+    """Arrays of releases, saved by name as files in `folder`; nothing is saved if `folder` is None.
 
-    `settings` are the public facts that the releases depend on.
+    `settings` are the public facts that the releases depend on. A file that was saved with other settings, or in a
+    folder of another name, is refused.
     """
 
     folder: Path | None
@@ -48,9 +49,9 @@ class ReleaseJournal:
         return parts
 
     def load(self, name: str) -> Parts | None:
-        """Return the arrays saved under `name`, or None.
+        """Return the arrays saved under `name`; None if there are none, or without a folder.
 
-        Raise `WrongInput` if another run or other settings saved them.
+        Raise `WrongInput` if they were saved by another run or with other settings.
         """
         if self.folder is None or not (path := self.folder / f"{name}.npz").exists():
             return None
@@ -78,14 +79,17 @@ class ReleaseJournal:
 
 
 def row_digest(rows: Any) -> str:
-    """Return a hash of public `rows`, which distinguishes them from other rows."""
+    """Return the SHA-256 digest, in hexadecimal, of the shape and the entries of `rows`, an array of public rows."""
     plain = isinstance(rows, np.ndarray) and rows.dtype.kind != "O"
     content = np.ascontiguousarray(rows).tobytes() if plain else repr(rows.tolist()).encode()
     return hashlib.sha256(repr(rows.shape).encode() + content).hexdigest()
 
 
 def checkpoint_in(folder: Path | None) -> Any:
-    """Return the checkpoint of a network's training in `folder`, which is created if missing; None without a folder."""
+    """Return the `Checkpoint` of a network's training in `folder`, or None if `folder` is None.
+
+    The folder is created if it is missing.
+    """
     from privaware.descent import Checkpoint
 
     if folder is None:

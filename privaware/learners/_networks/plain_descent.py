@@ -47,10 +47,11 @@ The weight of a row is the sum of its class probabilities: a row whose sum is 0 
 class PlainDescent:
     """Minibatch descent with Nesterov momentum on cross-entropy, with a cosine learning-rate schedule.
 
-    Each of `steps` batches holds `batch` examples, whatever the number of rows, so no shape depends on a row. The
-    gradient of a network is clipped to `norm`, so one learning rate suits inputs of any size. `mixup` is the parameter
-    of the Beta distribution that mixes pairs of examples (0 for no mixing). `decay` is the weight decay, and `augment`
-    a function of `_networks/augmentation.py`. `progress` is called after each step (`Progress`).
+    Each of `steps` batches holds `batch` examples, whatever the number of rows, so no shape depends on a row. The mean
+    gradient of a batch is clipped to `norm`, so one learning rate suits inputs of any size. The learning rate falls
+    from `lr` to 0. `mixup` is the parameter of the Beta distribution that mixes pairs of examples (0 for no mixing).
+    `decay` is the weight decay, and `augment` a function of `_networks/augmentation.py`. `progress` is called after
+    each step (`Progress`).
     """
 
     steps: int
@@ -65,9 +66,10 @@ class PlainDescent:
     progress: Progress | None = None
 
     def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
-        """Return a trained copy of `module`; `inputs` are rows after the features, and entries not finite become 0.
+        """Return a trained copy of `module`, in evaluation mode.
 
-        `targets` has one of the forms of `Targets`.
+        `inputs` are rows after the features; entries that are not finite become 0. `targets` has one of the forms of
+        `Targets`.
         """
         return self.run_population([module], inputs, targets, rng)[0]
 
@@ -87,7 +89,7 @@ class PlainDescent:
         default on all rows. It depends on its own part alone, bit for bit on a CPU: it has its own random numbers, and
         all shapes follow from `batch` and `steps`. `batches` holds one iterator for each network, which yields `batch`
         positions in `inputs` at a time (-1 means no example); it replaces the shuffled batches of `parts`. Without any
-        row the same number of steps is taken.
+        row the same number of steps is taken on inputs and targets of zeros.
         """
         import torch
 
@@ -159,18 +161,19 @@ class PlainDescent:
 
 
 def of_stage(progress: Progress | None, what: str) -> Progress | None:
-    """Return a callback that passes steps taken, all steps, remaining seconds and the stage `what` to `progress`.
+    """Return a callback with three arguments (steps taken, all steps, remaining seconds) for one stage of a run.
 
-    The callback takes the first three. Return None if `progress` is None.
+    It calls `progress` with these three and the name `what` of the stage. Return None if `progress` is None.
     """
     return None if progress is None else lambda step, steps, left: progress(step, steps, left, what)
 
 
 def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None:
-    """Return a callback for training `turn` (from 0) of `turns` equally long trainings.
+    """Return a callback with three arguments (steps taken, all steps, remaining seconds) for one of several trainings.
 
-    The callback reports the steps of all trainings. It is `progress` itself if there is one training, and None if
-    `progress` is None.
+    The training is number `turn` (from 0) of `turns` equally long trainings. The callback calls `progress` with the
+    numbers for all trainings together. It is `progress` itself if there is one training, and None if `progress` is
+    None.
     """
     if progress is None or turns == 1:
         return progress
@@ -178,9 +181,10 @@ def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None
 
 
 def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], None]:
-    """Return a callback that takes the number of finished parts, of `total`, of the stage `what`.
+    """Return a callback that takes the number of finished pieces of work, out of `total`.
 
-    The callback reports the parts and the estimated remaining seconds to `progress`, unless that is None.
+    It calls `progress` with this number, `total`, the estimated remaining seconds and the name `what` of the stage. It
+    does nothing if `progress` is None.
 
     >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
     2 8 teachers
@@ -195,7 +199,9 @@ def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], N
 
 
 def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield batches of `batch` positions of `part` without end, shuffled anew for every epoch; -1 if `part` is empty.
+    """Yield arrays of `batch` entries of the array `part` without end, shuffled anew in every epoch.
+
+    Batches go on across the end of an epoch. If `part` is empty, all entries are -1.
 
     >>> batches = shuffled_batches(np.arange(4), 2, np.random.default_rng(0))
     >>> sorted(np.concatenate([next(batches), next(batches)]).tolist())
@@ -211,10 +217,10 @@ def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generato
 
 
 class _Networks:
-    """Copies of networks of one architecture, called together on inputs (networks, batch, ...).
+    """Trained copies of networks of one architecture, called together on inputs (networks, batch, ...).
 
-    All trained parameters are one tensor (networks, parameters), so an update takes few operations for any number of
-    layers.
+    `theta` (networks, parameters) holds all trained parameters in one tensor, so an update takes few operations for any
+    number of layers. `modules` are not changed. A call returns outputs (networks, batch, outputs).
     """
 
     def __init__(self, modules: Sequence[Any], device: str) -> None:
@@ -255,7 +261,7 @@ class _Networks:
         }
 
     def shorten_gradients(self, norm: float) -> None:
-        """Clip the gradient of each network to `norm`; replace a gradient that is not finite by 0."""
+        """Clip the stored gradient of each network to `norm`, in place; replace a gradient that is not finite by 0."""
         import torch
 
         gradient = self.theta.grad
@@ -275,13 +281,19 @@ class _Networks:
 
 
 def _padded(targets: Any) -> Any:
-    """Return `targets`, or one target of zeros if there are no rows."""
+    """Return `targets` unchanged, or with one target of zeros for each network if there are no rows.
+
+    `targets` is a tensor of class codes or class probabilities, as `Targets` describes.
+    """
     rows = targets.ndim - 1 - targets.is_floating_point()
     return targets if targets.shape[rows] else targets.new_zeros([size or 1 for size in targets.shape])
 
 
 def _selected(targets: Any, at: Any, classes: int) -> Any:
-    """Return the target probabilities (networks, batch, classes) of the rows at positions `at`."""
+    """Return the class probabilities (networks, batch, classes) of the rows at positions `at` (networks, batch).
+
+    `targets` is a tensor of class codes or class probabilities, as `Targets` describes; class codes become one-hot.
+    """
     import torch
 
     codes = not targets.is_floating_point()
@@ -315,7 +327,10 @@ def _mixture(
 
 @contextlib.contextmanager
 def _seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Seed torch's global generators, which dropout uses, and restore them afterwards."""
+    """Seed torch's global generators inside the block, and restore their state afterwards.
+
+    Dropout draws from them. The seed comes from `rng.initial`; on a CUDA `device` its generator is seeded too.
+    """
     import torch
 
     with torch.random.fork_rng(devices=[device] if torch.device(device).type == "cuda" else []):

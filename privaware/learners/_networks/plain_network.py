@@ -34,13 +34,14 @@ class PlainNetwork(Learner):
     Parameters
     ----------
     architecture, features
-        As for `dpsgd`.
+        A description of the network (its inputs and outputs may be left out), and a list of descriptions of
+        `privaware.features` that are applied to a row first. By default both are chosen from the schema.
     steps : int, optional
-        Number of batches; by default `epochs * rows / batch`.
+        Number of batches; by default `epochs * rows / batch`, rounded up.
     epochs : float
         Number of passes over the rows if `steps` is not given.
     batch : int
-        Batch size; at most the number of rows.
+        Batch size; the number of rows if there are fewer.
     lr : float, optional
         Initial learning rate of a cosine schedule; by default 0.05.
     momentum : float
@@ -50,9 +51,9 @@ class PlainNetwork(Learner):
     mixup : float
         Parameter of the Beta distribution that mixes pairs of examples; 0 for no mixing.
     shift : bool
-        Whether each image is shifted anew in every step.
+        Whether each image is shifted at random in every step, along a side by at most `max(1, side // 8)` pixels.
     mirror : bool
-        Whether every second image of a batch is mirrored.
+        Whether every second image of a batch is mirrored left to right.
     device, progress, journal
         The device, a progress callback and a folder of intermediate releases from which an interrupted run resumes.
         They do not change the released model.
@@ -97,10 +98,11 @@ class PlainNetwork(Learner):
     def run_population(
         learners: Sequence[PlainNetwork], data: Data, noise: float | Sequence[float], rng: Rng
     ) -> list[Model]:
-        """Train `learners` and return their models in the same order; learners of equal settings are trained together.
+        """Train `learners` on the same rows and return their models in the same order.
 
-        `noise` is one noise multiplier for all or one for each. Each model is a release of its own, with its own noise.
-        Several learners use no journal.
+        Learners of equal settings are trained together. `noise` is one noise multiplier for all or one for each. Each
+        model is a release of its own, with its own noise. If there are several learners, their setting `journal` is
+        ignored.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         trained: dict[int, Model] = {}
@@ -113,7 +115,7 @@ class PlainNetwork(Learner):
         return [trained[at] for at in range(len(learners))]
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Return one model for each noise multiplier in `noises`, in their order. A subclass implements it."""
+        """Return one model for each noise multiplier in `noises`, in their order. Subclasses implement this."""
         raise TypeError(f"{type(self).__name__} has no training of its own")
 
     def _chain(self, schema: Schema) -> tuple[Any, ...]:
@@ -134,23 +136,27 @@ class PlainNetwork(Learner):
         return architecture(self.architecture, schema, self._chain(schema))
 
     def _rows(self, data: Data) -> np.ndarray:
-        """Return the rows after the features; entries that are not finite become 0."""
+        """Return the rows of `data` after the features, as one contiguous array (rows, ...).
+
+        Entries that are not finite become 0.
+        """
         rows = np.ascontiguousarray(row_features(self._chain(data.schema), data, self.device))
         return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
 
     def _journal(self, schema: Schema, noise: float) -> ReleaseJournal:
-        """Return the journal of this run, which may hold labels of the public rows.
+        """Return the journal of a run with noise multiplier `noise`, in which intermediate releases are saved.
 
-        Its settings include a digest of the public rows, if there are any.
+        Its settings are this learner, `noise`, the schema and, if there are public rows, their digest.
         """
         public: Data | None = getattr(self, "public", None)
         rows = () if public is None or self.journal is None else (row_digest(public.x),)
         return ReleaseJournal(self.journal, (self, noise, schema.json(), *rows))
 
     def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
-        """Return the training on `rows` rows, a public number; without rows it has no steps.
+        """Return the settings of a training on `rows` rows, a public number; with 0 rows it has no steps.
 
-        For the progress it is training `turn` (from 0) of `turns`.
+        If a learner trains `turns` networks one after another, `turn` is the number of this training, from 0. It is
+        used for the reports of progress.
         """
         batch = max(1, min(self.batch, math.ceil(rows)))
         steps = math.ceil(self.epochs * rows / batch) if self.steps is None or not rows else self.steps
@@ -168,7 +174,10 @@ class PlainNetwork(Learner):
         )
 
     def _learned(self, schema: Schema, rows: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:
-        """Return one network trained without noise on `rows` after the features and their class codes `labels`."""
+        """Return the model of one network, trained without noise.
+
+        `rows` (rows, ...) are the rows after the features, and `labels` (rows,) their class codes.
+        """
         module = self._descent(len(rows)).run(self._modules(schema, 1, rng)[0], rows, labels, rng)
         return self._model(schema, module)
 

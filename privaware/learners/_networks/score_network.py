@@ -25,7 +25,7 @@ from privaware.learners._networks.plain_descent import Progress
 __all__ = ["Denoising", "Langevin", "ScoreNetwork", "ScoreTraining", "noise_levels", "residual_loss"]
 
 KEPT_EVERY = 60.0
-"""Seconds between two states of a training that a journal stores."""
+"""Seconds between two states of a training that are saved in a journal."""
 
 CLASS_IMAGE_VARIANCE = 0.1
 """Assumed variance of pixels around the image of their class."""
@@ -41,10 +41,11 @@ def noise_levels(largest: float, smallest: float, count: int) -> Tensor:
 
 
 class ScoreNetwork(nn.Module):
-    """A score network with `width` channels at full size and `2 * width` channels at coarser sizes.
+    """A network that estimates the score (the gradient of the log density) of noisy images, times the noise level.
 
-    `shape` is (channels, height, width). `stages` is the number of residual stages; with 0 stages the score comes from
-    the class images alone. With 0 `classes` there are no class images.
+    `shape` is (channels, height, width). There are `stages` residual stages, with `width` channels at full size and
+    `2 * width` channels at coarser sizes. With 0 stages the score comes from one learnt image for each class alone.
+    With 0 `classes` there are no such class images.
     """
 
     def __init__(self, shape: tuple[int, ...], width: int, stages: int, classes: int = 0) -> None:
@@ -56,9 +57,10 @@ class ScoreNetwork(nn.Module):
             nn.init.constant_(self.class_image.weight, 0.5)
 
     def forward(self, noisy: Tensor, level: Tensor, one_hot: Tensor | None = None) -> Tensor:
-        """Return the score times `level`, for images `noisy` with noise of standard deviation `level` (images,).
+        """Return the score times `level`, in the shape of `noisy` (images, channels, height, width).
 
-        Class images are used only if `one_hot` (images, classes) is given.
+        `level` (images,) is the standard deviation of the noise in each image. Class images are used only if `one_hot`
+        (images, classes) is given.
         """
         scaled = torch.zeros_like(noisy) if self.refine_net is None else self.refine_net(2 * noisy - 1)
         if self.class_image is None or one_hot is None:
@@ -115,7 +117,10 @@ class _InstanceNormPlus(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Two normalised convolutions and a shortcut, which is the identity if `plain`; `halve` averages 2 x 2 pixels."""
+    """Two normalised convolutions plus a shortcut, which is the identity if `plain` and a convolution otherwise.
+
+    If `halve`, the result is averaged over squares of 2 x 2 pixels.
+    """
 
     def __init__(self, inputs: int, outputs: int, *, dilation: int, halve: bool = False, plain: bool = True) -> None:
         super().__init__()
@@ -139,7 +144,7 @@ def _stage(at: int, inputs: int, outputs: int, halve: bool) -> nn.Sequential:
 
 
 class _ConvUnits(nn.Module):
-    """Residual units of two convolutions without bias."""
+    """`blocks` residual units, each of two convolutions without bias, on `channels` channels."""
 
     def __init__(self, channels: int, blocks: int) -> None:
         super().__init__()
@@ -153,7 +158,11 @@ class _ConvUnits(nn.Module):
 
 
 class _Refine(nn.Module):
-    """A block that merges the features of a stage with coarser features, if there are any, and adds chained pooling."""
+    """A block that adds up the features of a stage and coarser features, if there are any, and adds chained pooling.
+
+    `inputs` are the channels of each input, the finest first; coarser inputs are resized to the finest. The result has
+    `outputs` channels.
+    """
 
     def __init__(self, inputs: Sequence[int], outputs: int, blocks: int) -> None:
         super().__init__()
@@ -179,10 +188,12 @@ class _Refine(nn.Module):
 
 
 class Denoising(nn.Module):
-    """The residuals of a score network on noisy images: score times level, plus noise, for `draws` draws of the two.
+    """A module that returns the denoising residuals of a score network: `level * score + noise`.
 
-    All examples share the same levels and noise, which are buffers drawn anew before each step. The residuals of an
-    example therefore depend neither on other examples nor on its position in a batch.
+    For each image, `draws` pairs of a noise level and standard normal noise are used. A call with images and one-hot
+    classes returns (images, draws * pixels). All images share the same levels and noise, which are buffers that `draw`
+    replaces before each step. So the residuals of an example depend neither on other examples nor on its position in a
+    batch.
     """
 
     def __init__(self, network: ScoreNetwork, draws: int) -> None:
@@ -194,7 +205,7 @@ class Denoising(nn.Module):
         self.register_buffer("noise", torch.zeros(draws, *network.shape))
 
     def draw(self, levels: Tensor, generator: np.random.Generator) -> None:
-        """Replace the levels by random ones of `levels`, and the noise by new standard normal noise."""
+        """Replace the levels by random entries of `levels`, and the noise by new noise, both from `generator`."""
         chosen = torch.from_numpy(generator.integers(len(levels), size=len(self.level)))
         noise = generator.standard_normal(tuple(self.noise.shape), dtype=np.float32)
         self.level.copy_(levels[chosen.to(levels.device)])
@@ -220,8 +231,8 @@ def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
 class ScoreTraining:
     """`steps` steps of Adam on gradients that the caller provides; the result is a moving average of the weights.
 
-    The decay of the average is `step / (step + 10)` in the first steps, and `ema` from then on. `progress` is
-    called after each step (`Progress`).
+    The decay of the average at step s, counted from 1, is `min(ema, s / (s + 10))`. `progress` is called after each
+    step (`Progress`).
     """
 
     steps: int
@@ -232,10 +243,11 @@ class ScoreTraining:
     def run(
         self, network: nn.Module, gradients: Callable[[], Sequence[Tensor]], journal: ReleaseJournal | None = None
     ) -> nn.Module:
-        """Train `network` in place, and return another network with the average of its weights.
+        """Train `network` in place, and return another network, in evaluation mode, with the average of its weights.
 
-        `gradients()` returns the gradients of the current parameters, in the order of `network.parameters()`. The
-        `journal` stores the state every `KEPT_EVERY` seconds, and a run resumes from the last stored state.
+        `gradients()` returns the gradients of the current parameters, in the order of `network.parameters()`. If a
+        `journal` is given, it stores the state every `KEPT_EVERY` seconds, and training resumes from the last stored
+        state.
         """
         parameters = list(network.parameters())
         optimiser = torch.optim.Adam(parameters, lr=self.lr)
@@ -261,9 +273,10 @@ class ScoreTraining:
 
 
 def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> Parts:
-    """Return the state after `step` steps, from which the next step starts; it is a function of noisy gradients.
+    """Return the state of a training after `step` steps, as arrays by name, from which the next step can start.
 
-    It has the `parameters`, the averaged weights of the network `average`, and both moments of `optimiser`.
+    It holds the `parameters`, the averaged weights of the network `average`, and both moments of `optimiser`: functions
+    of noisy gradients.
     """
     moments = [optimiser.state[parameter] for parameter in parameters]
     groups: dict[str, Sequence[Tensor]] = {
@@ -277,7 +290,7 @@ def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam,
 
 
 def _restore(known: Parts, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> int:
-    """Set parameters, optimiser and average to the state `known`, a result of `_state`; return its number of steps."""
+    """Set parameters, optimiser and average, in place, to the state `known` of `_state`; return its number of steps."""
     with torch.no_grad():
         for at, (parameter, mean) in enumerate(zip(parameters, average.parameters(), strict=True)):
             stored = {

@@ -28,7 +28,7 @@ from privaware.schema import Schema
 __all__ = ["MomentumNetwork", "Network", "layers_with_parameters", "targets_of"]
 
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
-"""Rules for clipping a row's gradient, named after functions of `privaware.descent`."""
+"""Names of the rules that clip a row's gradient, which are functions of `privaware.descent`."""
 
 PRECISIONS = ("float32", "tf32", "bf16")
 """Number formats in which matrix products may be computed."""
@@ -36,7 +36,7 @@ PRECISIONS = ("float32", "tf32", "bf16")
 COUNT_NOISE = 10
 """Standard deviation of the noise on the count that guides quantile clipping, as a multiple of the noise multiplier.
 
-One row changes the count by 1/2, so the count takes 1/400 of a step's cost: `(1 / (2 * COUNT_NOISE))**2`.
+One row changes the count by 1/2, so the count takes the fraction `(1 / (2 * COUNT_NOISE))**2 = 1/400` of a step's cost.
 """
 
 LEAST_NORM = 0.5
@@ -56,7 +56,7 @@ class Network(Learner):
         A description of `privaware.models` (inputs and outputs may be omitted) or its name, such as "lstm" for texts;
         by default it is chosen from the schema.
     steps : int, optional
-        Number of batches; by default `epochs * rows / batch`.
+        Number of batches; by default `epochs * rows / batch`, rounded up.
     epochs : float
         Expected number of passes over the rows if `steps` is not given.
     batch : int, optional
@@ -66,16 +66,18 @@ class Network(Learner):
     lr : float
         Learning rate.
     clip : str
-        Clipping rule, among `CLIPS`. "quantile" moves the clipping norm between `norm / 2` and `4 * norm`.
+        Clipping rule: "flat" clips a row's whole gradient to `norm`, "per_layer" each layer's part, "automatic" scales
+        every gradient to about `norm`, and "quantile" moves the clipping norm between `norm / 2` and `4 * norm`.
     average : float or dict
-        The fraction of last steps whose mean weights are released, or a table such as {"name": "ema", "decay": 0.98}.
+        The fraction of the steps, the last ones, over which the released weights are averaged (0: no average), or a
+        table such as {"name": "ema", "decay": 0.98}.
     loss : dict, optional
         The loss, such as {"name": "focal", "gamma": 5.0}.
     schedule : dict, optional
         Schedule of the learning rate, such as {"name": "cosine", "end": 0.1}; its lengths `every` and `over` count
         epochs.
     noise_schedule : dict, optional
-        Schedule of the noise multiplier; it determines the cost too.
+        Schedule of the factor on the noise multiplier; it determines the cost too.
     copies : int
         Number of randomly shifted copies of each image, or 1 for the image itself; the mean gradient over a row's
         copies is clipped. More than 1 is for images without `features` only.
@@ -179,9 +181,9 @@ class Network(Learner):
     ) -> list[Model]:
         """Train `learners` on the same rows and return their models in the same order.
 
-        With `subsets`, learner i trains on the rows at positions `subsets[i]`. Learners of one recipe are trained as
-        one population. `noise` is one noise multiplier for all or one for each. Each model is a release of its own: the
-        cost is the composition of all of them.
+        With `subsets`, learner i trains on the rows at positions `subsets[i]`. Learners whose settings allow it
+        (`_recipes`) are trained as one stack. `noise` is one noise multiplier for all or one for each. Each model is a
+        release of its own: the cost is the composition of all of them.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         models: dict[int, Model] = {}
@@ -192,9 +194,10 @@ class Network(Learner):
         return [models[at] for at in range(len(learners))]
 
     def run_on_subsets(self, data: Data, subsets: Sequence[np.ndarray], noise: float, rng: Rng) -> list[Model]:
-        """Return one model for each array of row positions in `subsets`.
+        """Train one model on each subset of the rows and return the models.
 
-        The schema of `data` declares the number of rows of one subset.
+        Each array in `subsets` holds the positions of its rows. The schema of `data` declares the number of rows of one
+        subset. `noise` is the noise multiplier of each model.
         """
         return self.run_population([self] * len(subsets), data, noise, rng, subsets)
 
@@ -315,14 +318,15 @@ class MomentumNetwork(Network):
 
 
 def layers_with_parameters(module: Any) -> list[Any]:
-    """Return the submodules of a torch module that own parameters, in the order of the module."""
+    """Return the submodules of a torch module that own parameters themselves, in the order of `module.modules()`."""
     return [part for part in module.modules() if any(True for _ in part.parameters(False))]
 
 
 def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, subsets: Sequence[Any]) -> list[Model]:
-    """Train networks of one recipe as one population and return their models.
+    """Train `networks`, which `_recipes` put into one group, as one stack of models, and return their models in order.
 
-    Network i has the noise multiplier `noises[i]` and the rows at positions `subsets[i]`, or all rows if it is None.
+    Network i has the noise multiplier `noises[i]` and the rows at positions `subsets[i]`, or all rows if it is None. A
+    journal is used only for a single network on all rows.
     """
     import torch
 
@@ -351,7 +355,7 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
 
 
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
-    """Return the rows of `data` after the features in `chain`.
+    """Return the rows of `data` after the features in `chain`, a tuple of features applied in order.
 
     The last result is cached, because a search asks for the same rows many times; do not change the array.
     """
@@ -367,11 +371,12 @@ _last: list[Any] = []
 
 
 def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
-    """Return groups of positions in `networks` that can be trained as one population.
+    """Return groups of positions in `networks`; the networks of a group can be trained as one stack of models.
 
-    The networks of a group may differ in architecture, learning rate, clipping norm, trained layers and noise
-    multiplier. Their noise multipliers are equal if the clipping rule depends on the noise, and either all or none of
-    them are 0. Their clipping norms are equal if the bounds of the norm depend on the initial norm.
+    `noises` are their noise multipliers. The networks of a group may differ only in architecture, learning rate,
+    clipping norm, trained layers and noise multiplier. If the clipping rule depends on the noise multiplier, theirs are
+    equal; if it has bounds that depend on `norm`, so are their clipping norms. Either all or none of the noise
+    multipliers are 0.
     """
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []
@@ -384,7 +389,10 @@ def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[
 
 
 def targets_of(data: Data) -> Any:
-    """Return a tensor of class indices (rows,) or, in a regression, of targets scaled to [-1, 1] (rows, 1)."""
+    """Return the targets of `data` as a tensor on the CPU.
+
+    They are class indices (rows,) or, in a regression, float32 targets scaled to [-1, 1] (rows, 1).
+    """
     import torch
 
     if data.schema.classes:
