@@ -29,16 +29,17 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRow:
-    """The seeds of one learner, network, data set and epsilon (None: trained without noise).
+    """The results of all seeds of one learner, network, data set and epsilon (None: trained without noise).
 
-    `values` has what each seed measured, by the name of the measure: `score` (accuracy, or R2), `utility_loss` (1 -
-    score / mean score of the baseline with the same data, and with the same network or else without one), `seconds` of
-    training, and `auc`, `tailored_auc` and `leakage` of the strongest attack (largest mean `tailored_auc`), whose label
-    is `attack`.
-    `leakage` is a fraction of the baseline's leakage (`metrics.privacy_leakage`). The measures of every attack are
-    under NAME:LABEL. `intervals` has 95% intervals: over seeds if there are several, else over the test rows and the
-    attacked rows of the one seed. Both treat the mean of the baseline as known. `score` is the mean over seeds, and
-    `spread` its standard deviation.
+    `seeds` is their number. `score` is the mean of their scores, and `spread` the standard deviation (0 for one seed).
+    `values` has a list with one value a seed, by the name of the measure: `score` (accuracy, or R2), `utility_loss` (`1
+    - score / mean score of the baseline`, if that mean is above 0), `seconds` of training, and `auc`, `tailored_auc`
+    and `leakage` of the strongest attack, which is the one with the largest mean `tailored_auc`; `attack` is its label.
+    `leakage` is a fraction of the baseline's leakage (`metrics.privacy_leakage`). The baseline has the same data and
+    the same network, or else no choice of network. `auc:LABEL`, `tailored_auc:LABEL` and `leakage:LABEL` are the
+    measures of the attack LABEL. `intervals` has 95% intervals of the means by the same names: over seeds if there are
+    several, else over the test rows and the attacked rows of the one seed. They treat the mean of the baseline as
+    known.
     """
 
     learner: str
@@ -65,7 +66,10 @@ class SummaryRow:
         return mean(values) if values else None
 
     def json(self) -> dict[str, Any]:
-        """Return the row as plain values: fractions of 1, and seconds."""
+        """Return the row as plain values: the mean of each measure, its intervals, and the measures of each attack.
+
+        Values are fractions of 1, or seconds. A measure that no seed has is None.
+        """
         names = ("score", "spread", "utility_loss", *ATTACK_MEASURES, "seconds")
         labels = [name.partition(":")[2] for name in self.values if name.startswith("tailored_auc:")]
         return {
@@ -82,7 +86,10 @@ class SummaryRow:
 
 
 def summary(cells: Sequence[Cell]) -> list[SummaryRow]:
-    """Return one row for each learner, network, data set and epsilon, in the order of the cells that did not fail."""
+    """Return one row for each learner, network, data set and epsilon, in the order of their first cells.
+
+    Cells whose training failed are left out.
+    """
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
         if "failed" not in cell.result:
@@ -101,7 +108,7 @@ def _row(place: Mapping[str, Any], group: Sequence[Cell], baseline: Sequence[Cel
     values: dict[str, Sequence[float]] = {"score": [float(cell.result["score"]) for cell in group]}
     ends: dict[str, Interval] = _score_interval(group[0]) if len(group) == 1 else {}
     middle, deviation = spread(values["score"])
-    if baseline and (base := mean(float(cell.result["score"]) for cell in baseline)):
+    if baseline and (base := mean(float(cell.result["score"]) for cell in baseline)) > 0:
         values["utility_loss"] = [utility_loss(score, base) for score in values["score"]]
         if "score" in ends:
             low, high = ends["score"]
@@ -124,9 +131,9 @@ def _row(place: Mapping[str, Any], group: Sequence[Cell], baseline: Sequence[Cel
 
 
 def _score_interval(cell: Cell) -> dict[str, Interval]:
-    """Return the interval of one model's accuracy over its test rows.
+    """Return the 95% interval (Clopper-Pearson) of one model's accuracy over its test rows, under the name "score".
 
-    It is empty for a regression, and if the cell does not store the number of test rows.
+    The dict is empty for a regression, and if the cell does not store the number of test rows.
     """
     rows = cell.result.get("test_rows")
     if rows is None or "accuracy" not in cell.result:
@@ -144,7 +151,11 @@ def _labels(group: Sequence[Cell]) -> list[str]:
 def _attack_values(
     label: str, group: Sequence[Cell], baseline: Sequence[Cell]
 ) -> Iterator[tuple[str, Sequence[float]]]:
-    """Yield the name and the values of each measure of one attack; older cells do not store the plain AUC."""
+    """Yield each measure of the attack `label` with its values, one for each cell of `group` that has it.
+
+    The measures are `tailored_auc`, `auc` (which cells of earlier versions do not store) and `leakage` as a fraction of
+    the leakage of the cells `baseline`. Values are an empty list if there are none.
+    """
     areas = _areas(label, group)
     yield "tailored_auc", areas
     facts = [cell.result.get("attacks", {}).get(label, {}) for cell in group]
@@ -153,7 +164,11 @@ def _attack_values(
 
 
 def _attack_intervals(label: str, cell: Cell, baseline: Sequence[Cell]) -> Iterator[tuple[str, Interval]]:
-    """Yield the name and the interval of each measure of one attack on one model, over the attacked rows."""
+    """Yield each measure of the attack `label` on the model of `cell` with its 95% interval, over the attacked rows.
+
+    Nothing is yielded if the cell does not store the interval of the AUC, and no interval of `leakage` if it is not
+    defined for the cells `baseline`.
+    """
     ends = cell.result.get("attacks", {}).get(label, {}).get("auc_interval")
     if ends is None:
         return
@@ -169,9 +184,10 @@ def _areas(label: str, group: Sequence[Cell]) -> list[float]:
 
 
 def _shares(areas: Sequence[float], baseline: Sequence[float]) -> list[float]:
-    """Return the leakage at each of `areas` as a fraction of the baseline's leakage.
+    """Return the leakage of each AUC in `areas` as a fraction of the leakage of the mean AUC in `baseline`.
 
-    The list is empty if the baseline was not attacked, or if its tailored mean area is below `MIN_BASELINE_AUC`.
+    Each value is `privacy_leakage(area, mean(baseline))`. The list is empty if `baseline` is empty, or if its mean is
+    below `MIN_BASELINE_AUC`.
     """
     shares = [privacy_leakage(area, mean(baseline)) for area in areas] if baseline else []
     return [share for share in shares if share is not None]

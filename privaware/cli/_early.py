@@ -59,9 +59,9 @@ def expect_named(kind: str, name: str | None) -> None:
 
 
 def _beside(path: str) -> list[str]:
-    """Return the paths of all files and folders in the folder of `path`, except hidden ones.
+    """Return the paths of all files and folders directly in the folder that contains `path`, except hidden ones.
 
-    The folder is written as in `path`. Return none if the folder cannot be read.
+    Each path begins with the folder as it is written in `path`. Return an empty list if the folder cannot be read.
     """
     folder = os.path.dirname(path)
     try:

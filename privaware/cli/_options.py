@@ -19,7 +19,9 @@ __all__ = ["complete_data", "complete_names"]
 
 
 def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
-    """Return a function that completes the beginning of a word to the names of a kind, such as "learners", or `more`.
+    """Return a function from the beginning of a word to all names that start with it, sorted, for shell completion.
+
+    The names are those of the kind, such as "learners", and `more`.
 
     >>> complete_names("learners", "auto")("a")
     ['adassp', 'additive', 'alibi', 'amortised', 'auto']

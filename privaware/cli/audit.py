@@ -95,7 +95,11 @@ def audit(
 
 
 def _numbers(found: Mapping[str, Any]) -> list[str]:
-    """Return the AUC and the true positive rates of an attack, each with its interval."""
+    """Return one sentence on the AUC of an attack, and one on each true positive rate, all with their intervals.
+
+    `found` has `auc`, `auc_interval`, `tpr_at_fpr` (`tpr` and `interval` by false positive rate) and `confidence`, the
+    level of the intervals (0.95 if it is missing).
+    """
     level = f"{100 * found.get('confidence', 0.95):g}%"
     low, high = found["auc_interval"]
     rates = [f"AUC {found['auc']:.3f} ({level} interval {low:.3f} to {high:.3f}); random guessing has 0.5."]

@@ -85,9 +85,10 @@ def run(
 
 
 def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, str]]]:
-    """Return the cells that can be run, and the combinations that are skipped, with their reasons.
+    """Return the settings of the cells that can be run, and each skipped `combination` with the `reason`.
 
-    Raise `WrongInput` if a combination is impossible and `skip` is false, or if all combinations are impossible.
+    `cells` are the settings of all cells of a grid. A combination is a learner, network and data set. Raise
+    `WrongInput` if a combination is impossible and `skip` is false, or if all combinations are impossible.
     """
     from privaware.bench._possible import combination, combination_name, impossible, refusal
     from privaware.errors import WrongInput
@@ -106,7 +107,10 @@ def _possible(cells: list[Any], skip: bool) -> tuple[list[Any], list[dict[str, s
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    """Return the lines that `bench run` prints at the end."""
+    """Return the lines that `bench run` prints at the end: the counts, and one line for each skip and each failure.
+
+    `facts` has the entries of `BenchState.json`, and `skipped`: a list of dicts with `combination` and `reason`.
+    """
     counts = f"{facts['done']} of {facts['cells']} cells done, {facts['failed']} failed, {facts['not_begun']} not begun"
     if facts["attacks_failed"] or facts["not_attacked"]:
         counts += f"; attacks failed on {facts['attacks_failed']} cells, {facts['not_attacked']} not attacked yet"
@@ -161,9 +165,10 @@ def report(
 
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
-    """Return the cells of a store, and how many there are: all, trained, failed, and with failed attacks.
+    """Return the cells of a store that have a learner and an epsilon, and their numbers by name.
 
-    Raise `WrongInput` if the store has no cell of a grid.
+    `cells` counts all of them, `done` the trained ones, `failed` failed trainings, and `attacks_failed` the cells with
+    a failed attack. Raise `WrongInput` if there is no such cell.
     """
     from privaware.bench._run import failed_attacks, failed_cells
     from privaware.bench._store import Store

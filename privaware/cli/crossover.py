@@ -83,6 +83,6 @@ def crossover(
 
 
 def _score(point: Any) -> str:
-    """Return the mean score of a `Point`, with its interval if there are several scores."""
+    """Return the mean of the scores of a `Point` as text; if it has several, with the interval of the mean."""
     ends = f" ({point.low:.4f} to {point.high:.4f})" if len(point.scores) > 1 else ""
     return f"{point.mean:.4f}{ends}"

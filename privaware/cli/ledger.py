@@ -62,7 +62,10 @@ def ledger(
 
 
 def _finite(values: Any) -> Any:
-    """Return the facts for JSON, which has no infinity: an unproven epsilon becomes null."""
+    """Return `values`, which may be nested in dicts and lists, with None for every float that is infinite or NaN.
+
+    JSON has no infinity, which is the epsilon of a release without a proven guarantee.
+    """
     if isinstance(values, dict):
         return {name: _finite(value) for name, value in values.items()}
     if isinstance(values, list):

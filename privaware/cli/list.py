@@ -55,9 +55,10 @@ def list_(kind: KIND = None, name: NAME = None, seed: o.NO_SEED = None, json: o.
 
 
 def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the description and the settings of `name`, as JSON and as lines; for a search space its choices.
+    """Return what is known about `name` in the list `kind`, as a dict for JSON and as lines for a person.
 
-    Raise `WrongInput` if the kind or the name is unknown.
+    The dict has its entries in `catalogue` and its `settings` with defaults and ranges, or, for a search space, its
+    `choices`. Raise `WrongInput` if the kind or the name is unknown.
     """
     from privaware.models.spaces import Space
     from privaware.registry import find
@@ -82,15 +83,15 @@ def _details(kind: str, name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _width(names: Iterable[str]) -> int:
-    """Return the width of a column of `names`."""
+    """Return the width of a printed column of `names`, in characters: the length of the longest name, at least 18."""
     return max([18, *map(len, names)])
 
 
 def catalogue(kind: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Return names (`name`) and descriptions (`what`) by kind, for one `kind` or, if it is None, for all kinds.
+    """Return the list of each kind by its name; only of `kind`, unless it is None.
 
-    A kind is one of `FOLDERS` or "spaces". For learners, the facts in `COLUMNS` are added. Raise `WrongInput` for an
-    unknown kind.
+    A kind is one of `FOLDERS` or "spaces". Each thing in a list is a dict with its `name` and a description, `what`.
+    For learners, the facts in `COLUMNS` are added. Raise `WrongInput` for an unknown kind.
 
     >>> "linear" in [thing["name"] for thing in catalogue("learners")["learners"]]
     True

@@ -34,7 +34,7 @@ SECONDS_TO_END = 5.0
 
 
 class WordsKept(TyperCommand):
-    """A command whose context holds the words of the call as they were typed."""
+    """A command that keeps its arguments as they were typed, as a list of words in `context.obj`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = list(args)
@@ -68,10 +68,12 @@ def reproduce(
 
 
 def _research(clone: Path, words: list[str]) -> int:
-    """Run `python -m research WORDS` and return its exit code, or 128 plus the signal that ended it.
+    """Run `python -m research WORDS` with the modules of the folder `clone`; return its exit code.
 
-    Its output goes where the output of this process goes. After an interrupt, this process waits `SECONDS_TO_END`
-    seconds for the other process and then terminates it. If the other process was interrupted, this one exits with 130.
+    If a signal ended the child process, return 128 plus the number of the signal. The output of the child goes where
+    the output of this process goes. After an interrupt, this process waits up to `SECONDS_TO_END` seconds for the child
+    to end; then it terminates the child and raises `KeyboardInterrupt`. If the child ends with code 130, this process
+    exits with 130.
     """
     path = os.pathsep.join(filter(None, [str(clone), os.environ.get("PYTHONPATH")]))
     call = [sys.executable, "-P", "-m", "research", *words]  # -P ignores a folder `research` of the user

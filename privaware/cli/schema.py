@@ -50,7 +50,10 @@ def schema(
 
 
 def _show_kinds(draft: str, out: Path | None, json: bool) -> None:
-    """Write the draft of kinds (TOML) to `out`, or print it if `out` is None; with `json`, print the kinds as JSON."""
+    """Write `draft`, the kinds of columns in TOML, to `out`, or print it if `out` is None.
+
+    With `json`, print the kinds and `out` as JSON; the file is written, too, unless `out` is None.
+    """
     import tomllib
 
     if out is not None:

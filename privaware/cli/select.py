@@ -65,7 +65,11 @@ def select(
 
 
 def _closing(selection: Any) -> list[str]:
-    """Return the cost and the guarantee of the selection, or that no guarantee covers it, and how to use it."""
+    """Return the last lines about a selection: its cost, its guarantee and, if it was saved, the command that uses it.
+
+    For a selection without noise there is only the sentence that it is not private. For a dry run there is only the
+    sentence that nothing was charged.
+    """
     if selection.sentence.startswith("NOT PRIVATE"):
         return [selection.sentence]
     if selection.columns is None:

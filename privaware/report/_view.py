@@ -64,9 +64,10 @@ class PageFacts:
 
 
 def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str, Any]:
-    """Return everything that the template uses.
+    """Return all values of the template of the report, by name.
 
-    `draw` renders a chart function and its arguments as SVG. `page` has the audit and the effects, if there are any.
+    `draw(function, *arguments)` returns the SVG of the chart that `function(*arguments)` makes. `page` has the audit
+    and the effects, if there are any.
     """
     tidy = partial(_words.tidy, epsilon=card.guarantee.epsilon)
     warning = _warning(card, page.audit)
@@ -109,7 +110,10 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
 
 
 def _owner(card: ModelCard) -> list[tuple[str, str]]:
-    """Return the owner's statement, without the name, which is the title, and without the limitations."""
+    """Return the label and the text of each entry of the owner's statement, except the name and the limitations.
+
+    The name is the title of the page. The texts of a list are joined with commas.
+    """
     said = [
         (label, card.description.get(name)) for name, label in LABELS.items() if name not in ("name", "limitations")
     ]
@@ -118,7 +122,10 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
 
 
 def _considered(card: ModelCard) -> list[dict[str, str]]:
-    """Return the learners that the plan considered; `taken` says "not known" if the card does not record it."""
+    """Return the learners that the plan considered, each with its `rule`, `reason` and whether it was `taken`.
+
+    All are text. `taken` is "taken", "not taken", or "not known" if the card does not record it.
+    """
     taken: dict[Any, str] = {True: "taken", False: "not taken"}
     return [
         {
@@ -138,21 +145,27 @@ def _recomputable(card: ModelCard) -> bool:
 
 
 def _persons(card: ModelCard) -> list[str]:
-    """Return the column that identifies persons, with its use; nothing if rows or labels are protected."""
+    """Return the column that identifies persons, with this use in brackets.
+
+    The list is empty if the unit of privacy is one row or one label.
+    """
     unit = card.schema.unit
-    return [] if unit in ("row", "label") else [f"{unit} (it identifies the persons)"]
+    return [] if unit in ("row", *_words.LABEL_UNITS) else [f"{unit} (it identifies the persons)"]
 
 
 def _unnamed(card: ModelCard) -> list[str]:
-    """Return words for the columns that a declared schema does not name; a card does not list them."""
+    """Return words for the columns that a schema does not name, because a card does not list them.
+
+    The list is empty unless the owner declared the schema, and it is one of a table.
+    """
     declared = card.data.get("origin") == "declared" and card.schema.form == "table"
     return ["columns that the schema does not name, if there are any"] if declared else []
 
 
 def _assumed(card: ModelCard) -> tuple[str, ...]:
-    """Return the assumptions of the guarantee, and the assumed facts of the schema that are not among them.
+    """Return the assumed facts of the schema that the guarantee does not state, and then the guarantee's assumptions.
 
-    The number of rows is stated only once.
+    The number of rows is left out as a fact of its own if another line states it together with other facts.
     """
     stated = card.guarantee.assumptions
     more = [f"public: {fact}" for fact in card.schema.assumed if not any(fact in line for line in stated)]
@@ -163,9 +176,11 @@ def _assumed(card: ModelCard) -> tuple[str, ...]:
 
 
 def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | None:
-    """Return a heading and a sentence about the first reason why this model is not for release.
+    """Return a heading and a sentence about the first reason why the guarantee of this model does not hold as claimed.
 
-    Return None only if there is no such reason and the card is certified.
+    The reasons are, in order: an audit that refutes the claim, a seed, a release without a proven guarantee, an
+    infinite epsilon, an unreviewed schema, releases of the same rows outside the ledger, a choice without noise, and
+    any other reason why the card is not certified. Return None if there is none of them.
     """
     guarantee = card.guarantee
     if audit is not None and audit.refuted:
@@ -228,7 +243,7 @@ def _guarantee(card: ModelCard, certified: bool) -> dict[str, Any]:
 
 
 def _change(card: ModelCard) -> str:
-    """Return the change between two neighbouring data sets in words."""
+    """Return the change between two neighbouring data sets in words, such as "Add or remove one row"."""
     guarantee = card.guarantee
     whom = _words.protected_unit(guarantee.unit, card.schema.cap).split(";")[0]
     replaced = guarantee.relation == "replace_one" or guarantee.unit in _words.LABEL_UNITS
@@ -247,10 +262,11 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
 
 
 def _budget(card: ModelCard) -> dict[str, Any]:
-    """Return a bar for the epsilon of each release and of all together, and the composition in words.
+    """Return `bars` for the epsilon of each release and of all together, and the composition in `words`.
 
-    There are no bars if the total is infinite, or if no release has a known finite epsilon. Releases without one have
-    no bar. At most `MAX_BARS` releases have a bar; `left` counts the others.
+    Only a release with a known, finite epsilon has a bar, and only the first `MAX_BARS` such releases; `left` counts
+    those beyond. `share` of a bar is in per cent of the largest bar. There are no bars if no release has one, or if the
+    total is infinite.
     """
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]
@@ -325,7 +341,11 @@ def _listed(names: tuple[str, ...], many: str, one: str) -> str:
 
 
 def _architecture(card: ModelCard) -> Mapping[str, Any]:
-    """Return the entries of the architecture; of the architecture "trees" only the parts that the model has."""
+    """Return the entries of the architecture for a page.
+
+    For the architecture "trees", entries of parts that the model does not have (trees, slopes of numbers, random
+    Fourier features, skew correction) are left out, and names are replaced by plain words (`SUM_WORDS`).
+    """
     stated = card.architecture
     if stated.get("name") != "trees":
         return stated

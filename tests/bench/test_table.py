@@ -143,3 +143,8 @@ def test_latex_escapes_what_it_must() -> None:
 def test_unknown_format_is_refused() -> None:
     with pytest.raises(WrongInput, match="format among text, markdown, latex, csv"):
         bench_table([], "excel")
+
+
+def test_no_utility_loss_beside_a_baseline_that_learned_nothing():
+    [_, row] = summary([cell("baseline", None, 0, -0.1), cell("linear", 1.0, 0, -0.2)])
+    assert row.mean("utility_loss") is None

@@ -63,6 +63,16 @@ def test_refusal_names_what_still_fits_and_the_command_that_does(run: Run, peopl
     assert run(*call, "--epsilon", 0.01, "--out", "o").code == 0
 
 
+def test_the_command_that_fits_keeps_options_before_two_dashes(run: Run, people: Path) -> None:
+    options = ("--schema", "people.toml", "--learner", "linear", "--limit", 1.5)
+    assert run("fit", people, *options, "--epsilon", 1, "--out", "m").code == 0
+    refused = run("fit", *options, "--epsilon", 1.4, "--out", "n", "--", people)
+    assert refused.code == 3
+    fitting = shlex.split(refused.err.split("`")[1::2][-2:][0])
+    assert fitting[-4:-1] == ["--epsilon", fitting[-3], "--"]
+    assert run(*fitting[1:]).code == 0
+
+
 def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     ledger = Ledger.create("book.ledger", limit=9.0)
     for _ in range(2):
