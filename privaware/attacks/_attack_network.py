@@ -25,7 +25,7 @@ Inputs = Callable[[Model, Data, str], tuple[np.ndarray, ...]]
 """Computes the inputs of an attack's network from a model, rows and the device on which the model computes."""
 
 KERNELS = 10
-"""Number of kernels over the last-layer gradient."""
+"""Number of convolution kernels over the last-layer gradient."""
 DROPOUT = 0.2
 """Dropout probability in the branches of `GradientNetwork` for posteriors, loss and label."""
 WARM_UP = 3
@@ -58,9 +58,10 @@ class Reuse:
 
 
 class PosteriorNetwork(nn.Module):
-    """A network that reads sorted posteriors and correctness, or sorted log odds and the log odds of the label.
+    """A network that returns the log odds that each row is a member of the training set.
 
-    It returns the log odds that a row is a member. It has 92,482 parameters for ten classes.
+    `forward` takes sorted posteriors (rows, classes) and whether the label is predicted (rows, 1), or sorted log odds
+    and the log odds of the label in the same shapes. There are 92,482 parameters for ten classes.
     """
 
     def __init__(self, classes: int) -> None:
@@ -74,10 +75,11 @@ class PosteriorNetwork(nn.Module):
 
 
 class GradientNetwork(nn.Module):
-    """A network that reads posteriors, loss, label and last-layer gradient, and returns the log odds of membership.
+    """A network that returns the log odds that each row is a member of the training set.
 
-    `width` is the number of inputs of the last layer. It has 159,043 parameters for ten classes and 300 inputs of the
-    last layer.
+    `forward` takes posteriors (rows, classes), losses (rows, 1), one-hot labels (rows, classes) and inputs of the last
+    layer (rows, `width`), from which it computes with the gradient of the last layer. There are 159,043 parameters for
+    ten classes and `width` 300.
     """
 
     def __init__(self, classes: int, width: int) -> None:
@@ -130,12 +132,13 @@ def scores_by_network(
 ) -> np.ndarray:
     """Train a network to tell members of the shadow models of `game` from non-members, and score the candidate rows.
 
-    `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
-    rows, device)` returns its arguments. `settings` are the learning rate, batch size and epochs of the network.
-    `reuse` holds the last network: if it fits the game, it is used and nothing is trained, otherwise it is set to the
-    network that is trained here. `reads` names what `inputs` computes. Return one score for each candidate row, the log
-    odds that it is a member. Raise `WrongInput` if the attacked model predicts numbers, if a setting is not above 0,
-    and without shadow models or auxiliary rows.
+    `build()` returns the untrained network, whose output is the log odds that a row is a member, and
+    `inputs(model, rows, device)` returns its arguments. `settings` are the learning rate, batch size and epochs of the
+    network. `reuse` holds the last network: if it fits the game, it is used and nothing is trained, otherwise it is set
+    to the network that is trained here. `reads` is a name for what `inputs` computes; a network fits only games with
+    the same `settings` and `reads`. Return one score for each candidate row, the log odds that it is a member. Raise
+    `WrongInput` if the attacked model predicts numbers, if a setting is not above 0, and without shadow models or
+    auxiliary rows.
     """
     lr, batch, epochs = settings
     expect_count("attack network", batch=batch, epochs=epochs)
@@ -191,9 +194,10 @@ def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
 
 
 def _order_of_values(rows: Data, inside: np.ndarray) -> np.ndarray:
-    """Return the order of the rows by a hash of their values and masks, so that scores do not depend on their order.
+    """Return indices that sort the rows by a hash of their values and masks.
 
-    `inside` has the masks, with shape (shadow models, rows).
+    With sorted rows, scores do not depend on the order of rows. `inside` has the masks, with shape (shadow models,
+    rows).
     """
     values = zip(rows.x, rows.y, inside.T, strict=True)
     keys = [sha256(repr((_plain(x), y, mask.tolist())).encode()).digest() for x, y, mask in values]
@@ -208,7 +212,7 @@ def _examples(values: tuple[Tensor, ...], inside: np.ndarray, rng: Rng) -> tuple
     """Return the entries of `values` for as many members as non-members, drawn at random, members first.
 
     `values` has a tensor for each argument of the network, and `inside` is the mask of members. A last tensor is added:
-    1 for a member and 0 for a non-member. Raise `WrongInput` if one of the two is missing.
+    1 for a member and 0 for a non-member. Raise `WrongInput` if there are no members or no non-members.
     """
     members, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     size = min(len(members), len(others))

@@ -42,7 +42,10 @@ FalseRate = Callable[[float], float]
 Powers = Callable[[np.ndarray], np.ndarray]
 """Maps false positive rates to the largest true positive rates of any attack on a mechanism."""
 Value = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Maps the two results of `_limits` to what an inequality proves; larger is better."""
+"""Maps the arrays of limits that `_limits` returns to what each inequality proves at each threshold.
+
+Larger is better.
+"""
 
 THRESHOLDS = 400
 """Largest number of thresholds tried on the first half of the scores; more thresholds only take time."""
@@ -73,8 +76,8 @@ def epsilon_lower(
 def scores_refute(inside: Any, outside: Any, powers: Powers, *, confidence: float = 0.999) -> bool:
     """Return whether scores of independent runs refute a trade-off function, with `confidence`.
 
-    `inside` and `outside` are as in `epsilon_lower`. `powers` returns the largest true positive rate at each false
-    positive rate. `epsilon_lower` tests only one pair (epsilon, delta) of such a function.
+    `inside` and `outside` are scores of runs with and without the canary. `powers` returns the largest true positive
+    rate at each false positive rate. `epsilon_lower` tests only one pair (epsilon, delta) of such a function.
     """
 
     def margins(at_least: np.ndarray, at_most: np.ndarray) -> np.ndarray:
@@ -89,8 +92,9 @@ def _best_inequality(
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
     `second` has all scores with and without the canary. `value` maps the two results of `_limits` to a number for each
-    inequality and threshold; the two limits of an inequality hold jointly with `confidence`. The best of them are
-    chosen on the first half of the scores. With `pilot` they are chosen on the pilot, and all scores are tested.
+    inequality and threshold; the two limits of an inequality hold jointly with `confidence`. The best threshold and
+    inequality are chosen on the first half of the scores. With `pilot` they are chosen on the pilot, and all scores are
+    tested.
     """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
@@ -119,10 +123,12 @@ def _scores(inside: Any, outside: Any) -> list[np.ndarray]:
 
 
 def _limits(above: list[np.ndarray], runs: list[int], alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower limits of the larger and upper limits of the smaller probability, for four inequalities.
+    """Return lower limits and upper limits of probabilities, each with shape (4 inequalities, thresholds).
 
-    The shape is (inequalities, thresholds). `above` holds, for inside and outside, how many of the `runs` score at
-    least the threshold. Each limit is wrong with probability at most `alpha`.
+    `above` has, for runs with and without the canary, how many of the `runs` score at least each threshold. An
+    inequality compares the probability of one event on both sides. The events are "at least the threshold", then "below
+    the threshold". For each event the lower limit is first of the side with the canary, then of the side without it;
+    the upper limit is of the opposite side. Each limit is wrong with probability at most `alpha`.
     """
     (above_in, above_out), (n, m) = above, runs
     pairs = [
@@ -168,7 +174,9 @@ def guesses_p_value(epsilon: float, delta: float, *, canaries: int, guesses: int
 def epsilon_from_guesses(
     *, canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95, most: float = 100.0
 ) -> float:
-    """Return the largest epsilon, up to `most`, that `correct` right guesses refute with `confidence`; 0 if none.
+    """Return the largest epsilon, up to `most`, that `correct` right guesses refute with `confidence`.
+
+    Return 0 if they refute no epsilon.
 
     There were `guesses` guesses about one run, in which each of `canaries` canaries was with probability 1/2. An
     epsilon is refuted at `delta` if `guesses_p_value` is below `1 - confidence`.
@@ -219,7 +227,9 @@ def shift_lower(inside: Any, outside: Any, *, confidence: float = 0.95) -> float
 
 
 def shift_of(event: Event) -> float | None:
-    """Return the mu (sensitivity / noise) of an event of only Gaussian releases of all rows; None for any other event.
+    """Return the total mu of an event that consists of Gaussian releases of all rows; None for any other event.
+
+    It is `sqrt(sum_i 1 / noise[i]**2)` over the noise multipliers of the releases.
 
     >>> shift_of(4 * Gaussian(noise=2.0))
     1.0
@@ -262,7 +272,10 @@ def _noncentral_above(statistic: float, freedom: int, noncentrality: float) -> f
 
 @lru_cache(maxsize=16)
 def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a grid of sample deviations for this many degrees of freedom, and their weights."""
+    """Return 401 values of `sqrt(X / freedom)` and their weights, which add up to 1, for numerical integration.
+
+    X has the chi-squared distribution with `freedom` degrees of freedom.
+    """
     from scipy.special import gammainccinv, gammaincinv, ndtr
 
     at = np.linspace(-9.0, 9.0, 401)

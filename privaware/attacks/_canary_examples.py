@@ -64,7 +64,11 @@ LEARNING_RATE = 1e-3
 
 
 class _WithCanaries(nn.Module):
-    """A network, and a table with one parameter for each canary; other examples look up the padding entry."""
+    """A network, and a table with one trainable number for each canary, initially 0.
+
+    `forward` takes inputs and the index of each example: its canary's number from 1, or 0 for an ordinary example. It
+    returns the network's outputs (0 for canaries) with the canary's number as a last column (0 for ordinary examples).
+    """
 
     def __init__(self, network: nn.Module, canaries: int) -> None:
         super().__init__()
@@ -80,9 +84,9 @@ class _WithCanaries(nn.Module):
 
 @dataclass(frozen=True)
 class _CanaryLoss:
-    """The loss `inner` of the network, plus `CANARY_GRADIENT` times the canary's parameter.
+    """The loss `inner` of the network, plus `CANARY_GRADIENT` times the last output, which is the canary's parameter.
 
-    The parameter is the last output (the padding entry for ordinary examples); `inner` gets the others.
+    The last output is the constant 0 for ordinary examples. `inner` gets the other outputs.
     """
 
     inner: Callable[..., Tensor]

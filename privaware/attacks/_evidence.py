@@ -58,7 +58,10 @@ class Evidence:
     outside: np.ndarray = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values without scores; `roc` has pairs of false and true positive rates."""
+        """Return a dictionary of JSON values without scores.
+
+        `roc` has pairs [false positive rate, true positive rate].
+        """
         area = auc(self.inside, self.outside)
         rates = [tpr_at_fpr(self.inside, self.outside, fpr, self.confidence) for fpr in FPRS]
         return {
@@ -161,7 +164,7 @@ def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
 
 
 def _guessed(canaries: CanaryScores, delta: float, confidence: float) -> float:
-    """Return the best lower bound on epsilon at `delta` that guesses about `canaries` prove; 0 if none.
+    """Return the best lower bound on epsilon at `delta` that guesses about `canaries` prove; 0 if they prove nothing.
 
     Every pair in `GUESSED_FRACTIONS` is tried. The bound holds with `confidence`: each pair gets an equal part of the
     error.

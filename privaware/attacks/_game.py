@@ -94,7 +94,7 @@ class Game:
         return np.array([shadow.inside for shadow in self.shadows], dtype=bool).reshape(-1, len(self.rows))
 
     def reordered(self, order: np.ndarray) -> Game:
-        """Return the game with the candidate rows at the positions `order`, or where the mask `order` is true."""
+        """Return the game with the candidate rows at the positions `order`, or those where the mask `order` is true."""
         shadows = tuple(replace(shadow, inside=shadow.inside[order]) for shadow in self.shadows)
         return replace(self, rows=self.rows.take(order), shadows=shadows)
 
@@ -122,12 +122,15 @@ class Needs:
 
 
 _needs: dict[Any, Needs] = {}
-"""What attacks declared by `needing`."""
+"""What each attack function needs of its game, as declared by `needing`."""
 A = TypeVar("A", bound=Callable[..., np.ndarray])
 
 
 def needing(needs: Needs) -> Callable[[A], A]:
-    """Declare what the decorated attack needs, so that a benchmark can check a game before it trains anything."""
+    """Return a decorator that records what an attack needs and returns the attack unchanged.
+
+    A benchmark can then check a game before it trains anything.
+    """
 
     def declare(attack: A) -> A:
         _needs[attack] = needs
@@ -146,7 +149,7 @@ def needs_of(attack: Any) -> Needs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Challenge:
-    """A game, and in `inside` which candidate rows trained the released model."""
+    """A membership game with its answer: `inside` is a mask of the candidate rows that trained the released model."""
 
     game: Game
     inside: np.ndarray = field(repr=False)
@@ -203,13 +206,13 @@ def _same(one: Model, two: Model) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """AUC and true positive rates with their intervals, and which shadow models were used.
+    """The result of an attack: AUC and true positive rates with their intervals, and which shadow models were used.
 
     `attack` is the name of the attack. `auc_interval` and the intervals in `tpr_at_fpr` (one entry for each rate in
     `FPRS`) hold with `confidence`. `shadows` is the number of shadow models, and `shadow_training` is "none", "private"
-    or "without privacy". `online` says whether shadow models saw candidate rows. `inside_scores` and `outside_scores`
-    are the scores of candidate rows that trained the model, and of the others. Scores are for the data owner only and
-    are not in the output of `to_json`.
+    or "without privacy". `online` says whether shadow models saw candidate rows. `inside_scores` are the scores of
+    candidate rows that trained the model, and `outside_scores` are the scores of all other candidate rows. Scores are
+    for the data owner only and are not in the output of `to_json`.
     """
 
     attack: str
@@ -228,7 +231,7 @@ class AttackResult:
         return tailored_auc(self.auc)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values, without scores."""
+        """Return the result as a dictionary of JSON values, without scores."""
         return {
             "attack": self.attack,
             "auc": self.auc,

@@ -30,9 +30,9 @@ ROUNDING_STEP = 2.0**-8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CanaryScores:
-    """The `scores` of the canaries of one run, higher if a canary was more likely in.
+    """The `scores` of the canaries of one run: higher means that a canary was more likely in the data.
 
-    `inside` is a mask of the canaries that were in.
+    `inside` is a mask of the canaries that really were in the data.
     """
 
     inside: np.ndarray = field(repr=False)
@@ -40,7 +40,7 @@ class CanaryScores:
 
     @property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """The scores of canaries that were in, and of canaries that were out."""
+        """The scores of the canaries that were in the data, and of the canaries that were not."""
         return self.scores[self.inside], self.scores[~self.inside]
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ def gradient_canaries(
 
 
 def no_rows(schema: Schema) -> Data:
-    """Return data of this schema without rows."""
+    """Return data with `schema` and no rows, whose arrays have the shape and dtype that rows of the schema have."""
     shape = schema.shape if schema.form == "image" else () if schema.form == "text" else (len(schema.used),)
     numbers = schema.bounded and not (schema.has_whole_texts or schema.has_whole_columns)
     kind = np.float32 if schema.form == "image" else float if numbers else object
@@ -96,10 +96,13 @@ def no_rows(schema: Schema) -> Data:
 
 
 class CanaryRng(Rng):
-    """A generator that adds canaries to arrays of at least `canaries` exact values, and scores the noised arrays.
+    """A noise generator that adds canaries to arrays before it adds noise, and scores them on the noised arrays.
 
-    A canary takes part in a Poisson sample with the probability of a row. Its score is the log-likelihood ratio at the
-    declared noise. It is a valid score whatever the actual noise is.
+    Each of `canaries` canaries is in the data with probability 1/2 (`inside`). It adds the declared sensitivity to one
+    value of each array that has at least `canaries` values. In a Poisson sample it takes part with the probability of a
+    row. Its score (`scores`) is the sum over arrays of the log-likelihood ratio of "in" against "out" at the declared
+    noise; it is a valid score whatever the actual noise is. `largest` is the size of the largest array without
+    canaries.
     """
 
     def __init__(self, rng: Rng, *, canaries: int) -> None:
@@ -136,11 +139,12 @@ class CanaryRng(Rng):
         return self  # releases of spawned parts have canaries, too
 
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
-        """Release the exact values with canaries, and add to their scores; each canary changes one of the values.
+        """Return `exact` with canaries and noise, and add to the canaries' scores; each canary changes one value.
 
-        `release` adds the noise, and `ratios` computes log-likelihood ratios. `noise` is the noise multiplier, and
-        `sensitivity` is the length of a canary; several of either raise `WrongInput`. A canary takes part only if it is
-        in the data and in the present sample. An array with fewer values than canaries is released without canaries.
+        `release` adds the noise, and `ratios(values, noise)` computes log-likelihood ratios from values in units of the
+        sensitivity. `noise` is the noise multiplier, and `sensitivity` is the length of a canary; an array of several
+        numbers raises `WrongInput`. A canary takes part only if it is in the data and in the present sample. An array
+        with fewer values than canaries is released without canaries.
         """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:

@@ -28,7 +28,7 @@ MAX_PAIRS = 60
 def deciding_pair(
     mechanism: Mechanism[tuple[str, ...]], schema: Schema, count: int, noise: float, rng: Rng
 ) -> tuple[Data, Data]:
-    """Return `count` crafted rows, and a canary whose addition changes which columns `mechanism` selects.
+    """Return `count` crafted rows, and a canary (one row) whose addition changes which columns `mechanism` selects.
 
     `noise` is the claimed noise multiplier. Without declared bounds there are three rows. Only the schema is read, so
     there is no privacy cost. At most `MAX_PAIRS` pairs are tried; if none changes the selection, the last pair is
@@ -56,11 +56,11 @@ def many_runs(
     say: Callable[[str], None] | None = None,
     vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run `mechanism` `runs` times on `data` with the `canary` and as often without it; return the scores of both.
+    """Run `mechanism` `runs` times on `data` with the row `canary` and as often without it; return the scores of both.
 
     `noise` is the noise multiplier. Nothing is charged here. The first quarter of the runs of each side is not scored
-    (`directed_scores`), so there are fewer scores than runs.
-    `say` gets lines about the progress. `vector` converts a release to numbers; the default is `release_vector`.
+    (`directed_scores`), so there are fewer scores than runs. `say` gets lines about the progress. `vector` converts a
+    release to numbers; the default is `release_vector`.
     """
     numbers = vector or release_vector
     neighbour = joined(data, canary)
@@ -74,11 +74,10 @@ def many_runs(
 
 
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of the runs with and without the canary.
+    """Return the scores of the runs with and without the canary: each release times a direction that tells them apart.
 
-    `within` and `without` are the releases of the two sides, with shape (runs, numbers).
-    The first quarter of the runs of each side (at least two runs) chooses the direction, and is not scored. Each other
-    run has one score.
+    `within` and `without` are the releases with and without the canary, with shape (runs, numbers). The first quarter
+    of the runs of each side (at least two runs) chooses the direction, and is not scored. Each other run has one score.
     """
     first = max(int(PILOT_FRACTION * len(within)), 2)
     direction = _direction(within[:first], without[:first])
@@ -115,6 +114,6 @@ def release_vector(released: Any, schema: Schema) -> np.ndarray:
 
 
 def _bounds(column: Column) -> np.ndarray:
-    """Return arcsinh of the bounds of a column (0 without bounds), its number of categories, and its kind (one-hot)."""
+    """Return a column as numbers: `arcsinh` of both bounds (0 without bounds), number of categories, one-hot kind."""
     ends = [np.arcsinh(end if end is not None else 0.0) for end in (column.low, column.high)]
     return np.array([*ends, float(len(column.categories)), *(float(column.kind == kind) for kind in KINDS)])

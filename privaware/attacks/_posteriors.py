@@ -49,7 +49,7 @@ def expect_classes(model: Model) -> None:
 
 
 def log_posteriors(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return the logarithms of the class probabilities (rows, classes), from the raw outputs `values`.
+    """Return the logarithms of the class probabilities (rows, classes), from the raw outputs `values` of `model`.
 
     Raise `WrongInput` for a regression.
     """
@@ -88,7 +88,7 @@ def confidence(model: Model, values: np.ndarray, rows: Data) -> np.ndarray:
 
 
 def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
-    """Return `ln(p) - ln(1 - p)` of each class (rows, classes), from the raw outputs `values`.
+    """Return `ln(p) - ln(1 - p)` of each class (rows, classes), from the raw outputs `values` of `model`.
 
     Raise `WrongInput` for a regression.
     """
@@ -97,7 +97,7 @@ def log_odds(model: Model, values: np.ndarray) -> np.ndarray:
 
 
 def _odds_of(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the log odds of one class of each row (`classes`) from the raw outputs `values`.
+    """Return for each row `ln(p) - ln(1 - p)` of the class in `classes`, from the raw outputs `values` (rows, classes).
 
     `1 - p` is not formed, because it rounds to 0 for a confident model.
     """

@@ -28,7 +28,7 @@ WORDS = 4096
 def row_canaries(
     learner: Mechanism[Model], data: Data, noise: float, rng: Rng, *, canaries: int = 1000
 ) -> CanaryScores:
-    """Train once on `data` and on each of `canaries` crafted rows with probability 1/2; return the score of each.
+    """Train once on `data` and on each of `canaries` crafted rows with probability 1/2, and score the crafted rows.
 
     `noise` is the noise multiplier. Nothing is charged here. Crafted rows are public, so scores are post-processing of
     the released model.
@@ -68,10 +68,11 @@ def crafted_rows(schema: Schema, count: int, rng: Rng) -> Data:
 
 
 def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
-    """Return rows, and one more row: the canary of many runs.
+    """Return crafted rows, and one more crafted row: the canary of many runs with and without it.
 
-    With declared bounds, `count` rows and the canary are `crafted_rows`. Without them, three rows hold the number
-    -EXTREME_NUMBER in every numeric column and the canary holds -3, so that the canary changes a selected bound.
+    With declared bounds, `count` rows and the canary are `crafted_rows`. Without them there are three rows, whatever
+    `count` is. They hold `-EXTREME_NUMBER` in every column that may be numeric, and the canary holds -3, so that the
+    canary changes a selected bound.
     """
     if schema.bounded:
         return crafted_rows(schema, count, rng), crafted_rows(schema, 1, rng)
@@ -83,7 +84,11 @@ def crafted_pair(schema: Schema, count: int, rng: Rng) -> tuple[Data, Data]:
 
 
 def _uncoded(column: Column, number: float, image: bytes) -> Any:
-    """Return a value of a column without bounds: `number` if the column may be numeric, `image`, or a constant word."""
+    """Return a value for a column without bounds.
+
+    It is the bytes `image` for a column of images, `number` for a number or an undecided kind, and else a constant
+    word.
+    """
     if column.kind == "image":
         return image
     return number if column.kind in ("number", "undecided") else "word"
@@ -95,7 +100,11 @@ def _texts(count: int, draw: np.random.Generator) -> np.ndarray:
 
 
 def _values(column: Column, count: int, draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Return `count` random values of a column; images have the shape `shape`."""
+    """Return `count` random values of a column, in the form in which rows hold it.
+
+    A category is a uniform code. A number is one of its bounds with probability 1/2, and else uniform between them.
+    Images have the shape `shape`.
+    """
     if column.kind == "image":
         return as_bytes(draw.random((count, *shape)))
     if column.is_whole_text:

@@ -109,7 +109,8 @@ def halves_game(
     learner
         The mechanism that trains the target.
     halves
-        Training and test rows of the target, and of the shadow models. As many members as test rows are candidates.
+        Training and test rows of the target, and of the shadow models. The candidate rows are the target's test rows
+        and as many of its training rows.
     noise
         The noise multiplier of the target.
     rng
@@ -210,11 +211,10 @@ def _halves(rng: Rng, count: int, rows: int) -> np.ndarray:
 
 
 def _parts(rng: Rng, plan: ShadowPlan, seen: np.ndarray, rows: int, declared: int) -> np.ndarray:
-    """Return random parts of the auxiliary rows that fill each shadow model up to `declared` rows, as masks.
+    """Return a mask of random auxiliary rows for each shadow model, so that it sees `declared` rows in all.
 
     The shape is (`plan.count`, `rows`), where `rows` is the number of auxiliary rows. `seen` is the number of candidate
-    rows that each shadow model sees. Offline shadow models get at most half of the
-    auxiliary rows.
+    rows that each shadow model sees. Offline shadow models get at most half of the auxiliary rows.
     """
     parts = np.zeros((plan.count, rows), dtype=bool)
     for part, candidates in zip(parts, seen, strict=True):

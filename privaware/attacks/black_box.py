@@ -63,7 +63,8 @@ def black_box(
         What the network reads: "posteriors" (sorted, and whether the label is predicted) or "odds" (sorted log odds of
         the classes, and the log odds of the label).
     reuse
-        Keeps the network for the next target of the same attacker. Default: the network is not kept.
+        Holds the trained network, so that games with the same shadow models use it again. Default: the network is not
+        kept.
 
     Returns
     -------
@@ -80,7 +81,10 @@ def black_box(
 
 
 def posteriors_and_correctness(model: Model, rows: Data, device: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return descending probabilities, (rows, classes), and whether the label is predicted, (rows, 1)."""
+    """Return two arrays: class probabilities in descending order, and whether the label of the row is predicted.
+
+    Their shapes are (rows, classes) and (rows, 1). The second array has 1 for a label that is predicted, else 0.
+    """
     (values,) = outputs([model], rows, device)
     logs = log_posteriors(model, values)
     correct = (logs.argmax(axis=1) == rows.y).astype(float)[:, None]

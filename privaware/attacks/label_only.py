@@ -70,8 +70,8 @@ def changed(rows: Data, scale: float, generator: np.random.Generator) -> Data:
     """Return a copy of `rows` with the same random change in every row, within the declared ranges.
 
     `scale` is the standard deviation of the change of a number, as a fraction of its range, and the probability that a
-    category is redrawn or a word is lost. `generator` draws the change. A number without declared bounds stays as it
-    is.
+    category is redrawn or a word is lost. `generator` draws the change. An image gets noise with this standard
+    deviation in every pixel. A number without declared bounds stays as it is.
     """
     shape = rows.schema.shape
     if rows.schema.form == "image":

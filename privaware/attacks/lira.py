@@ -70,15 +70,15 @@ def lira(
 def likelihoods(
     observed: np.ndarray, shadows: np.ndarray, inside: np.ndarray, *, offline: bool, pooled: bool
 ) -> np.ndarray:
-    """Compute the score of each row from confidences, as the sum over queries of one term.
+    """Return the score of each row (rows) from confidences, as the sum over queries of one term.
 
     If `offline`, the term is the log probability, under the normal distribution of the shadow models that did not see
     the row, of a confidence up to the observed one. Otherwise it is the log-likelihood ratio of the normal
     distributions of the shadow models that saw the row and of those that did not. With `pooled` all rows share one
     variance.
 
-    `observed` has shape (rows, queries), and `shadows` has shape (models, rows, queries). `inside` has shape (models,
-    rows) and says which shadow model saw which row.
+    `observed` (rows, queries) are confidences under the attacked model, and `shadows` (models, rows, queries) those
+    under each shadow model. `inside` has shape (models, rows) and says which shadow model saw which row.
     """
     from scipy.stats import norm
 

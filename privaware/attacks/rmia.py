@@ -68,7 +68,7 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
 def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.ndarray:
     """Return `ln p(x | model) - ln p(x)` for each row, with `game.model`; NaN for a row that all shadow models saw.
 
-    `inside` (models, rows) says which shadow model saw which row. `slope` is explained at `rmia`.
+    `inside` (models, rows) says which shadow model saw which row. `slope` is as in `marginals`, which computes p(x).
     """
     models = [game.model, *(shadow.model for shadow in game.shadows)]
     of_models = zip(models, outputs(models, rows, game.device), strict=True)

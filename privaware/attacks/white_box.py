@@ -47,7 +47,8 @@ def white_box(
     lr, batch, epochs
         The learning rate, batch size and number of epochs of the network.
     reuse
-        Keeps the network for the next target of the same attacker. Default: the network is not kept.
+        Holds the trained network, so that games with the same shadow models use it again. Default: the network is not
+        kept.
 
     Returns
     -------

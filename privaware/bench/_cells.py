@@ -1,10 +1,13 @@
 """The cells of a benchmark: one learner, network, data set, epsilon and seed each.
 
-The settings of a cell are plain values: `learner` (the name of its line), `algorithm` (the name in the registry) and
-its `settings`, `network` (a name) and its `architecture`, `data` (a name) and `rows` (a table, see `_rows.py`),
-`delta`, `epsilon` (None: trained without noise, a baseline), `seed`, and `attacks`. Cells that differ in epsilon and
-seed only are a batch: they share rows and the attacker. Each cell is trained alone, and all its random numbers follow
-from its own settings, so on one device it repeats bit for bit, whatever is trained before or beside it.
+The settings of a cell are a dict of plain values: `learner` (its name in the grid), `algorithm` (the name of a learner
+in the registry) and the `settings` of that learner, `network` (a name) and its `architecture` (a description, or None),
+`data` (a name) and its `rows` (the table that says which rows, see `_rows.py`), `delta`, `epsilon` (None for a
+baseline, which is trained without noise), `seed`, `attacks` (names, or tables of a name and settings) and, if attacks
+need shadow models, `shadows` (their number) and `shadow` (their settings). A batch is a list of cells that differ in
+epsilon and seed only, so they train on the same rows and are attacked with the same shadow models. Each cell is trained
+alone, and all its random numbers follow from its own settings, so on one device it repeats bit for bit, whatever is
+trained before or beside it.
 """
 
 from __future__ import annotations
@@ -58,11 +61,12 @@ NO_NETWORK = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlace:
-    """Where cells are trained; no batch begins after `deadline` (seconds since the epoch).
+    """Where and how cells are trained and attacked.
 
-    `prices` is a file of noise multipliers that were computed before; all others are computed. `progress` prints the
-    steps of each training. `commit` is the commit of the source; by default it is read from git. `command` is recorded
-    with each cell.
+    `device` is "cpu" or "cuda". No batch begins after the time `deadline`, in seconds since the epoch. `prices` is a
+    JSON file of noise multipliers that were computed before; a noise multiplier that it lacks is computed and not
+    written to it. `progress` prints the steps of each training to standard error. `commit` is the commit of the source;
+    if it is None, it is read from git. `command` is the command line to record with each cell; None records none.
     """
 
     device: str = "cpu"
@@ -75,11 +79,11 @@ class TrainingPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """The outcome of one cell.
+    """The outcome of training one cell, or of attacking its model.
 
-    `result` has its measures, or the reason under "failed". `seconds` is the time of training (or of attacking) its
-    batch, divided by the number of cells of the batch. `model` is the trained model if attacks on it are to follow,
-    else None.
+    `result` has the scores and the results of attacks by name. If the training failed, it has only the reason under
+    "failed". `seconds` is the time of training (or of attacking) its batch, divided by the number of cells of the
+    batch. `model` is the trained model if attacks on it are to follow, else None.
     """
 
     result: Result
@@ -109,9 +113,10 @@ def batches(cells: Sequence[Settings], most: int) -> list[list[int]]:
 
 
 def learner_of(cell: Settings, **runtime: Any) -> Learner:
-    """Return the learner of the cell with the settings `cell`.
+    """Build the learner of a cell from the entries `algorithm`, `settings` and `architecture` of its settings `cell`.
 
-    A value in `runtime` sets the field of its name, if the learner has that field and the cell does not set it.
+    Each keyword in `runtime` also sets the field of its name, if the class of the learner has that field and the cell
+    does not set it. Raise `WrongInput` for an unknown or wrong setting.
     """
     make = find_learner(cell["algorithm"])
     names = {field.name for field in fields(make)}  # type: ignore[arg-type]
@@ -124,10 +129,11 @@ def learner_of(cell: Settings, **runtime: Any) -> Learner:
 
 
 def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
-    """Return the noise multiplier at which `event_at(noise)` costs the cell's epsilon; 0 for a baseline.
+    """Return the noise multiplier of a cell: the smallest one whose event costs at most the cell's (epsilon, delta).
 
-    For an algorithm without a proven guarantee it is 1 / epsilon. With `prices` a stored number is used if there is
-    one.
+    `event_at` is a function from a noise multiplier to the event of the training. With `prices`, a noise multiplier
+    stored there is used instead of computing one. Return 0 for a baseline (epsilon None), and 1 / epsilon if `event_at`
+    returns `Unproven`, the event of an algorithm without a proven guarantee.
     """
     epsilon, delta = cell["epsilon"], cell["delta"]
     if epsilon is None:
@@ -142,9 +148,10 @@ def noise_of(cell: Settings, event_at: Any, prices: Prices | None) -> float:
 
 
 def _price_key(event: Event, epsilon: float, delta: float) -> str:
-    """Return the name of a noise multiplier in `Prices`: the event at noise multiplier 1, epsilon and delta.
+    """Return the key of a noise multiplier in `Prices`: "EVENT at (EPSILON, DELTA)".
 
-    An event of more than 120 characters is shortened to its beginning and its hash.
+    `event` is the event of the training at noise multiplier 1, and EVENT is its `repr`. A `repr` of more than 120
+    characters is shortened to its first 60 characters and 16 digits of its SHA-256.
     """
     text = repr(event)
     named = text if len(text) <= 120 else f"{text[:60]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -152,10 +159,11 @@ def _price_key(event: Event, epsilon: float, delta: float) -> str:
 
 
 def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
-    """Compute the noise multiplier of every cell into `prices`; of built-in data no row is read.
+    """Compute the noise multiplier of every cell that `prices` lacks, and store it there; nothing is trained.
 
-    Cells that differ only in seed, network or attacks have the same noise multiplier. Such a cell is skipped if another
-    one was computed before in this process, also by an earlier call.
+    No row of built-in data is read. Baselines and algorithms without a proven guarantee need no stored number. Cells
+    that differ only in seed, network or attacks have the same noise multiplier: all but the first of them in this
+    process are skipped.
     """
     for cell in cells:
         asked = {
@@ -181,9 +189,10 @@ def unattacked(settings: Settings, result: Result) -> bool:
 
 
 def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch, attack their models, and return an outcome for each, in their order.
+    """Train the cells of one batch, attack their models, and return an outcome for each cell, in the order of `cells`.
 
-    The result is None after the deadline of `place`.
+    Each `result` has scores and results of attacks. Only models of cells with attacks are attacked. Return None, and
+    train nothing, if the deadline of `place` is over.
     """
     outcomes = train_cells(place, cells)
     if outcomes is None:
@@ -196,9 +205,11 @@ def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellO
 
 
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch and return an outcome for each, in their order, with the model if attacks follow.
+    """Train the cells of one batch, and return an outcome for each cell, in the order of `cells`.
 
-    A training that fails is an outcome with its reason. The result is None after the deadline of `place`.
+    The outcome has the scores, and the model if the cell has attacks. If a training fails, its outcome has the reason
+    instead. If the rows or the learner of the batch cannot be made, every outcome has this reason. Return None, and
+    train nothing, if the deadline of `place` is over.
     """
     if time.time() > place.deadline:
         return None
@@ -213,10 +224,11 @@ def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOut
 
 
 def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]]) -> list[CellOutcome] | None:
-    """Attack the models of trained cells of one batch, and return an outcome with the results of the attacks for each.
+    """Attack the models of trained cells of one batch; return one outcome for each cell, in the order of `waiting`.
 
-    The result is None after the deadline of `place`. `waiting` has each cell with the file of its model. A model whose
-    file is not on this machine is trained again: it follows from the settings of its cell.
+    `waiting` has pairs of the settings of a cell and the path of the file with its model. A model whose file is missing
+    or damaged is trained again from the settings of its cell. The outcomes have only the results of attacks, no scores.
+    Return None, and attack nothing, if the deadline of `place` is over.
     """
     if time.time() > place.deadline:
         return None
@@ -277,9 +289,10 @@ def _trained(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOu
 
 
 def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
-    """Yield the results of the attacks on each cell's model, or why all of its attacks failed.
+    """Yield a dict for each of `cells`, in their order: the results of its attacks, as `attack_results` returns them.
 
-    A model that is None is trained again.
+    `models` has the model of each cell; None is trained again from the settings of the cell. If the training or the
+    setting up of the attacks fails, the dict has only "attack_failures", with the reason for each attack of the cell.
     """
     for cell, model in zip(cells, models, strict=True):
         try:
@@ -295,9 +308,9 @@ def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[
 def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
     """Return settings for the device and for printing progress, which a cell's own settings override.
 
-    `cells` are the cells of a batch; printed progress names the first of them and their number. On a GPU,
-    products are computed in TF32 and samples are drawn there. A sample exceeds its fixed size with probability at most
-    1e-10, which the computed cost leaves out.
+    `cells` are the cells of a batch; printed progress names the first of them and their number. On a GPU, products are
+    computed in TF32, and Poisson samples are drawn into buffers of a fixed size, which any sample exceeds with
+    probability at most 1e-10 (`overflow`). The noise multiplier is computed without this probability.
     """
     runtime: dict[str, Any] = {"device": place.device}
     if place.device != "cpu":
@@ -310,15 +323,19 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
 
 
 def _seed(cell: Settings, use: str) -> int:
-    """Return the seed of a cell's random numbers for `use` ("training" or "attacks"): a hash of `training_key`."""
+    """Return the seed of a cell's random numbers for `use` ("training" or "attacks"): a hash of both arguments.
+
+    Only the settings in `training_key` count: the seed is the same for cells that differ only in names or attacks.
+    """
     return int(hashlib.sha256(f"{use} {training_key(cell)}".encode()).hexdigest()[:12], 16)
 
 
 def _scores(model: Model, rows: BenchRows, device: str) -> Result:
-    """Return the scores on the test rows.
+    """Return the scores of `model` on the test rows of `rows`, by name.
 
-    For classes `score` is the accuracy as a fraction; `accuracy` and `error` are percentages. For a regression `score`
-    is R2. Raise `WrongInput` if predictions of a regression are not finite.
+    For classification these are `score` (the accuracy as a fraction), `accuracy` and `error` (percentages) and
+    `test_rows` (their number). For regression it is only `score`, which is R2; predictions that are not finite raise
+    `WrongInput`.
     """
     predictions = model.decide(model.network_outputs(_test_inputs(model, rows, device), device))
     if model.schema.classes:
@@ -332,7 +349,10 @@ def _scores(model: Model, rows: BenchRows, device: str) -> Result:
 
 
 def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
-    """Return the test rows after the model's features; the last result is cached for models with the same features."""
+    """Return the inputs of the test rows in `rows`, after the features of `model` are applied to them.
+
+    The last result is cached: a model with the same features on the same rows and device gets it again.
+    """
     key = (repr(model.features), id(rows.test.x), device)
     if _tested.get("key") != key:
         inputs = features.apply(model.features, rows.test.x, model.schema, device)
@@ -341,4 +361,7 @@ def _test_inputs(model: Model, rows: BenchRows, device: str) -> np.ndarray:
 
 
 _tested: dict[str, Any] = {}
-"""The result of the last `_test_inputs`, with its key. Holding `rows` keeps their `id` from being used again."""
+"""The result of the last `_test_inputs` (`inputs`), with its `key` and the test `rows`.
+
+The key contains the `id` of the rows. Keeping the rows here prevents Python from giving this `id` to other rows.
+"""

@@ -21,8 +21,8 @@
     [architectures.small]             # for every learner with a choice of network; left out: the learner's default
     name = "simple_cnn"
 
-A line of learners may have `architectures`, `data` and `epsilons` of its own. All is checked before anything runs
-(`_possible.py`).
+A table [learners.NAME] may have `architectures`, `data` and `epsilons` of its own, which replace those of the grid. All
+is checked before anything runs (`_possible.py`).
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ LINE_KEYS = {"learner", "architectures", "data", "epsilons"}
 
 
 def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
-    """Return the cells of a grid file (TOML), including impossible combinations; `seeds` replace the seeds of the file.
+    """Return the settings of every cell of a grid file (TOML), including combinations that cannot be run.
 
-    Raise `WrongInput` if the file cannot be read or an entry is wrong.
+    `seeds` replace the seeds of the file, unless they are None. Raise `WrongInput` if the file cannot be read or an
+    entry is wrong.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -65,9 +66,10 @@ def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
 
 
 def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]:
-    """Return every cell of a grid, including impossible combinations; raise `WrongInput` for a wrong entry.
+    """Return the settings of every cell of a grid, including combinations that cannot be run; baselines come first.
 
-    Relative paths of data files are relative to `folder`.
+    `table` is the content of the TOML file. Relative paths of data files are relative to `folder`. Raise `WrongInput`
+    for a wrong entry, and for a grid without learners.
     """
     if unknown := sorted(set(table) - KEYS):
         raise WrongInput(f"grid: expected entries among {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
@@ -92,7 +94,13 @@ def _tables(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _axes(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the checked values that all lines of learners share: data, epsilons, seeds, attacks and so on."""
+    """Check the entries of a grid that all its learners share, and return them by name.
+
+    `table` is the content of the TOML file, and `folder` is the one to which paths of data files are relative. The
+    names are `data` (the table of each data set by name), `epsilons` and `seeds` (lists), `delta` (1e-5 by default),
+    `attacks`, `shadows` (the number of shadow models), `shadow` (their settings) and `architectures` (the description
+    of each network by name). Raise `WrongInput` for a wrong entry.
+    """
     data = table.get("data", [])
     named = {name: {} for name in data} if isinstance(data, list) and all(isinstance(d, str) for d in data) else data
     expect(isinstance(named, dict) and named, "grid", "data as a list of names, or tables [data.NAME]", data)
@@ -124,7 +132,10 @@ def _epsilons(who: str, values: Any) -> list[float]:
 
 
 def _attacks(wanted: Any) -> list[Any]:
-    """Return the attacks of a grid, checked: names, or tables of a name and settings."""
+    """Return `wanted`, the entry `attacks` of a grid, as a list of names and of tables of a `name` and settings.
+
+    Raise `WrongInput` if it is no such list, or for an unknown attack or setting.
+    """
     expect(isinstance(wanted, list), "grid", "attacks as a list", wanted)
     for one in wanted:
         good = isinstance(one, str) or (isinstance(one, dict) and isinstance(one.get("name"), str))
@@ -134,7 +145,11 @@ def _attacks(wanted: Any) -> list[Any]:
 
 
 def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
-    """Return the number of shadow models; if `wanted` is None, the largest number that one of `attacks` needs."""
+    """Return the number of shadow models, which is `wanted` or, if that is None, the most that any attack needs.
+
+    `attacks` are names, or tables of a name and settings; without attacks the most is 0. Raise `WrongInput` if `wanted`
+    is no whole number, or is less than an attack needs.
+    """
     needs = {name: attack_needs(name).shadows for name in (attack_of(one).name for one in attacks)}
     most = max(needs, key=needs.__getitem__, default="")
     if wanted is None:
@@ -146,11 +161,12 @@ def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
 
 
 def _architecture(name: str, table: Any) -> dict[str, Any]:
-    """Return the description of a network.
+    """Return the description of a network, from which the network can be built.
 
-    `table` is a description, or gives the end of a published network's name: {named = "resnet20.colour.268346"}. Raise
-    `WrongInput` unless exactly one published network has this end. `name` is the name of the network in the grid, for
-    errors.
+    `table` is a description, with the `name` of an architecture, or gives the end of a published network's name, such
+    as {named = "resnet20.colour.268346"}; then the description is the published one without its entries `inputs` and
+    `outputs`. Raise `WrongInput` for a table with neither, and unless exactly one published network has this end. The
+    argument `name` is the name of the network in the grid, for errors.
     """
     expect(isinstance(table, dict), f"architectures.{name}", "a table", table)
     if "named" not in table:
@@ -162,7 +178,13 @@ def _architecture(name: str, table: Any) -> dict[str, Any]:
 
 
 def _line(name: str, line: Any, axes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one line of learners, checked: its algorithm, settings, architectures, data sets and epsilons."""
+    """Check a table [learners.NAME] of a grid, or its [baseline], and return what it says.
+
+    `line` is the table, `name` is NAME or "baseline", and `axes` is the result of `_axes`. The result has `algorithm`
+    (the name of the learner), its `settings`, `epsilons`, and the names of `data` and `architectures`; an entry that
+    `line` lacks is taken from `axes`. `architectures` is empty if the learner has no choice of network, or if
+    `settings` chooses it. Raise `WrongInput` for a wrong entry.
+    """
     who = BASELINE if name == BASELINE else f"learners.{name}"
     expect(isinstance(line, dict), who, "a table", line)
     algorithm = line.get("learner", name)

@@ -22,22 +22,31 @@ __all__ = ["KeptModels", "read_model"]
 
 @dataclass(frozen=True)
 class KeptModels:
-    """The models of a store's cells whose attacks have not succeeded yet; an attack is repeated without a training."""
+    """The models in `folder`, one file each, of trained cells whose attacks have not all succeeded yet.
+
+    With them an attack can be repeated without training the model again.
+    """
 
     folder: Path
 
     @classmethod
     def of(cls, store: Store) -> KeptModels:
-        """Return the models that belong to a store."""
+        """Return the models of the cells in `store`; their folder is hidden, beside the file of the store."""
         return cls(store.path.with_name(f".{store.path.name}.models"))
 
     def path(self, settings: Settings) -> Path:
-        """Return the file of a cell's model; cells with the same `training_key` have the same file."""
+        """Return the path of the file for the model of a cell with these `settings`; the file need not exist.
+
+        Cells whose settings differ only in names or attacks have the same model, and the same file.
+        """
         name = hashlib.sha256(training_key(settings).encode()).hexdigest()[:32]
         return self.folder / f"{name}.safetensors"
 
     def keep(self, settings: Settings, model: Model) -> None:
-        """Write the model of a cell."""
+        """Write `model` to the file of the cell with these `settings`; make the folder if it does not exist.
+
+        The file (safetensors) has the tensors, and in its metadata the schema, the features and the architecture.
+        """
         from safetensors.numpy import save
 
         about = {
@@ -50,14 +59,17 @@ class KeptModels:
         atomic_write(self.path(settings), save(tensors, {"model": json.dumps(about)}))
 
     def drop(self, settings: Settings) -> None:
-        """Remove the model of a cell whose attacks ran without an error, and the folder if it is empty then."""
+        """Remove the file of the model of a cell, if it exists, and then the folder, if it is empty.
+
+        It is called for a cell all of whose attacks ran without an error.
+        """
         self.path(settings).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
 
 
 def read_model(path: Path) -> Model | None:
-    """Return the model in a file, or None if the file is missing or damaged."""
+    """Return the model in a file that `KeptModels.keep` wrote, or None if the file is missing or damaged."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -62,9 +62,11 @@ REUSING = ("black_box", "white_box")
 
 @dataclass
 class Attacker:
-    """Shadow models (in `game`) and networks that attacks trained on them, for all models of one network and data set.
+    """What an attacker trains once, for attacks on all models with the same network, rows and shadow settings.
 
-    `networks` has the attack networks by the label of the attack. Attackers with equal `key` are the same.
+    `game` holds the shadow models and the attacker's own rows. `networks` holds, by the label of an attack, the network
+    that the attack trained on the shadow models. `key` describes the learner, the number, the rows and the device of
+    the shadow models; attackers with equal keys have equal shadow models.
     """
 
     key: str
@@ -89,11 +91,14 @@ class AttackChoice:
 
     @property
     def label(self) -> str:
-        """The name with its settings, by which results are known."""
+        """The name and the settings, such as "NAME steps=50"; the results of the attack are stored under this label."""
         return " ".join([self.name, *(f"{key}={value}" for key, value in self.settings.items())])
 
     def attack(self, attacker: Attacker | None = None) -> Attack:
-        """Return the attack as a function; an attack in `REUSING` gets the network that `attacker` trained before."""
+        """Return the attack as a function `(game, rng) -> scores`; raise `WrongInput` for an unknown name or setting.
+
+        With an `attacker`, an attack in `REUSING` trains its network at its first use and reuses it for later games.
+        """
         settings = dict(self.settings)
         if attacker is not None and self.name in REUSING:
             from privaware.attacks._attack_network import Reuse
@@ -103,7 +108,10 @@ class AttackChoice:
 
 
 def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
-    """Return the attack that a grid names; raise `WrongInput` for an unknown name or setting."""
+    """Return the attack that a grid names; raise `WrongInput` for an unknown name or setting.
+
+    `wanted` is the name, or a table with the entry `name` and settings of the attack.
+    """
     if isinstance(wanted, str):
         choice = AttackChoice(wanted, {})
     else:
@@ -116,10 +124,12 @@ def attack_of(wanted: str | Mapping[str, Any]) -> AttackChoice:
 def attack_results(
     models: Mapping[int, Model], rows: BenchRows, cell: Settings, learner: Learner, rng: Rng, device: str = "cpu"
 ) -> dict[int, Result]:
-    """Play every attack of `cell` (its settings) against each of `models`; return the results by the keys of `models`.
+    """Play every attack in the settings `cell` against each of `models`; return a dict for each key of `models`.
 
-    `learner` is the learner of the cell. An attack that fails stops no other: its reason is in the result
-    `attack_failures`. Results are empty if the cell has no attacks.
+    `models` were trained by `learner` on the training rows of `rows`. The dict has `auc LABEL` (the tailored AUC of the
+    attack LABEL), `attacks` (the plain AUC and its 95% interval by label) and `attack_failures` (the reason of every
+    failed attack by label). A failed attack stops no other attack; if the shadow models cannot be trained, only the
+    attacks that need them fail. The dicts are empty if the cell has no attacks.
     """
     if not cell.get("attacks") or not models:
         return {at: {} for at in models}
@@ -165,10 +175,11 @@ def _facing(one: Challenge, attacker: Attacker) -> Challenge:
 
 
 def _attacker(game: Game, rows: BenchRows, cell: Settings, learner: Learner) -> Attacker:
-    """Return the attacker of a cell: the last attacker if network, rows and settings are the same, else a new one.
+    """Return the attacker of a cell: the last attacker if it has the same `key`, else a new one with its shadow models.
 
-    The settings are the number of shadow models, their settings and the device. The random numbers of the shadow models
-    follow from network, rows and settings alone. Raise `WrongInput` if the protocol leaves no rows to the attacker.
+    `game` is a game against the model of the cell, and `learner` is the learner that trained this model. The key is the
+    learner of the shadow models, their number, the rows and the device. The random numbers of the shadow models follow
+    from the key alone. Raise `WrongInput` if `rows` has none for the attacker.
     """
     if rows.shadow_train is None or rows.shadow_test is None:
         raise WrongInput('expected protocol = "halves" for shadow models, which need rows of the attacker')
@@ -200,9 +211,10 @@ def _number(key: Any) -> int:
 def _shadow_learner(learner: Any, model: Model, own: Settings | None = None) -> Learner:
     """Return the learner of shadow models: gradient descent without clipping on the network of `model`.
 
-    `own` are the settings of the cell for shadow models. Other settings in `SHARED` come from `learner` if it has an
-    architecture to choose; otherwise only the device does. Features and architecture that `learner` leaves out come
-    from `model`. If gradient descent cannot train the model, `learner` itself is returned.
+    It is a `dpsgd` with clipping norm `NO_CLIPPING`. `own` are the settings of the cell for shadow models, and override
+    all other settings. Settings in `SHARED` come from `learner` if it has an architecture to choose; otherwise only the
+    device comes from it. Features and architecture that `learner` does not set come from `model`. If gradient descent
+    cannot train the architecture of `model` (`NO_NETWORKS`), `learner` itself is returned.
     """
     if model.architecture["name"] in NO_NETWORKS:
         return learner  # type: ignore[no-any-return]
@@ -227,9 +239,10 @@ def shadow_settings(table: Any) -> dict[str, Any]:
 def expect_shadow(learner: Learner, schema: Schema, cell: Settings) -> None:
     """Raise `WrongInput` if shadow models of `learner` cannot be trained, or an attack of `cell` cannot read its model.
 
-    A learner with an architecture to choose trains a network, so it is not checked. Any other learner is run without
-    rows, and its model shows how shadow models are trained. If the learner itself trains them, it must run without
-    noise.
+    `schema` is the schema of the training rows. A learner with an architecture to choose trains a network, so it is not
+    checked. Any other learner is run on no rows. For the resulting model the learner of shadow models must be valid; if
+    that is `learner` itself, it must also run with noise multiplier 0. An attack that needs the last layer of a network
+    must find one in the resulting model.
     """
     from privaware.attacks._gradient_canaries import no_rows
     from privaware.attacks._posteriors import last_layer

@@ -1,8 +1,8 @@
 """Which combinations of a grid can be run: learner, network, data and attacks are checked before anything is trained.
 
-A combination is a line of learners with one network and one data set. It is possible if the learner fits the data and
-has the public rows that it needs, if its privacy cost can be stated, and if every attack of the grid can be played
-against its model.
+A combination is a table [learners.NAME] of the grid with one network and one data set. It is possible if the learner
+fits the data and has the public rows that it needs, if its privacy cost can be stated, and if every attack of the grid
+can be played against its model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from privaware.schema import Schema
 __all__ = ["Combination", "combination", "combination_name", "impossible", "refusal"]
 
 Combination = tuple[str, str, str]
-"""The name of a line of learners, of a network and of a data set."""
+"""The names of a learner, a network ("-" without a choice) and a data set, as the grid calls them."""
 
 
 def combination(cell: Settings) -> Combination:
@@ -31,13 +31,18 @@ def combination(cell: Settings) -> Combination:
 
 
 def combination_name(place: Combination) -> str:
-    """Return a combination in words, for messages."""
+    """Return a combination in words, "LEARNER with NETWORK on DATA"; a network that cannot be chosen is left out."""
     learner, network, data = place
     return f"{learner} on {data}" if network == NO_NETWORK else f"{learner} with {network} on {data}"
 
 
 def refusal(refused: Mapping[Combination, str], of: int) -> str:
-    """Return the sentence that refuses a grid of `of` combinations: how many are impossible, and the first reason."""
+    """Return the sentence that refuses a grid because of its impossible combinations `refused`, at least one.
+
+    `refused` has the reason of each impossible combination, and `of` is the number of all combinations. The sentence
+    says how many are impossible (if more than one), the first of them with its reason and, if `of` is above 1, what to
+    do.
+    """
     place, reason = next(iter(refused.items()))
     first = f"{combination_name(place)}: {reason}"
     if of == 1:
@@ -51,9 +56,9 @@ def refusal(refused: Mapping[Combination, str], of: int) -> str:
 
 
 def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
-    """Return every combination that cannot be run, with the reason.
+    """Return every combination in `cells` that cannot be run, with the reason; it is checked at its first cell.
 
-    Raise `WrongInput` for a wrong setting of a learner.
+    Raise `WrongInput` for a wrong setting of a learner, which is a mistake in the grid.
     """
     refused: dict[Combination, str] = {}
     checked: set[Combination] = set()
@@ -74,7 +79,10 @@ def impossible(cells: Sequence[Settings]) -> dict[Combination, str]:
 
 
 def _expect_runnable(cell: Settings) -> None:
-    """Raise a `PrivawareError` if the learner of a cell does not fit its data, has no cost or cannot be attacked."""
+    """Raise a `PrivawareError` if the learner of a cell does not fit its data, has no cost or cannot be attacked.
+
+    Raise it also if the delta of the cell is at least 1 / rows.
+    """
     make = find_learner(cell["algorithm"])
     schema, public = bench_schema(cell["rows"], make)
     if schema.task not in make.tasks:

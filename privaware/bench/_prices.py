@@ -17,7 +17,11 @@ __all__ = ["Prices"]
 
 @dataclass
 class Prices:
-    """Noise multipliers by name, from the JSON file `path`; with `record` missing ones are written there."""
+    """Noise multipliers by name (`known`), read from the JSON file `path` if it exists.
+
+    A noise multiplier given in `known` replaces the one of the same name in the file. With `record`, a noise multiplier
+    that has to be computed is also written to the file.
+    """
 
     path: Path
     record: bool = False

@@ -21,7 +21,7 @@ TEMPLATE = Path(__file__).with_name("bench.html.j2")
 
 @dataclass(frozen=True)
 class Plot:
-    """One chart of a section: its title, the label of its y axis, its measure and the factor on the measure."""
+    """One chart: its title, the label of its y axis, the name of the measure it shows, and the factor on its values."""
 
     title: str
     axis: str
@@ -29,7 +29,7 @@ class Plot:
     scale: float = 1.0
 
     def values(self, row: SummaryRow) -> list[float]:
-        """Return the scaled measure of each seed of a row."""
+        """Return the value of the measure for each seed of `row`, times `scale`; none if it was not measured."""
         return [self.scale * value for value in row.values.get(self.measure, ())]
 
 
@@ -42,9 +42,10 @@ PLOTS = (
 
 
 def bench_page(cells: Sequence[Cell], columns: str | None = None) -> str:
-    """Return the HTML page of stored cells; `columns` chooses the columns of its table, as for `bench table`.
+    """Return the HTML page of stored cells: charts against epsilon, a table, and the cells and attacks that failed.
 
-    The charts are static SVG, and the page has no script.
+    `columns` names the columns of the table, separated by commas; None means the default of `chosen_columns`. The
+    charts are static SVG, and the page has no script.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -75,7 +76,11 @@ def _machines(cells: Sequence[Cell]) -> list[str]:
 
 
 def _section(data: str, network: str, rows: Sequence[SummaryRow]) -> dict[str, Any]:
-    """Return the charts of one data set and network, with a curve over epsilon for each learner."""
+    """Return the charts of one data set and network, as `data`, `network` (empty for "-") and `plots` (title and SVG).
+
+    `rows` are its rows of the summary. A chart has a curve over epsilon for each learner; models without noise are left
+    out. A measure that no row has gets no chart.
+    """
     plots = []
     for plot in PLOTS:
         points = [

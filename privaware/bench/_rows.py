@@ -49,10 +49,13 @@ OWN_PROTOCOLS = ("official", "halves")
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BenchRows:
-    """Rows to train and to test on, public rows for a learner that needs them, and rows of an attacker; all disjoint.
+    """The disjoint sets of rows of a cell.
 
-    In protocol "dpmlbench" ensembles use so many public rows that no test rows are left for the attacker. The attacker
-    then takes a fifth of `shadow_train` as `shadow_test`.
+    `train` and `test` are the rows to train and to test on. `public` are the public rows of a learner that needs them,
+    else None. `shadow_train` trains the attacker's shadow models, and `shadow_test` are rows of the attacker that no
+    shadow model sees; both are None in protocol "official", which leaves no rows to an attacker. In protocol
+    "dpmlbench" an ensemble (a learner such as `pate`) leaves no test rows to the attacker, so `shadow_test` is a fifth
+    of the attacker's training rows.
     """
 
     train: Data
@@ -81,7 +84,8 @@ def expect_rows(
     Returns
     -------
     dict
-        The table that cells hold, with the SHA-256 of the user's own files.
+        The table for the entry `rows` of the settings of cells. For built-in data it has the name `dataset`, which is
+        `label` by default. For the user's own data it has absolute paths, and as `sha256` a hash of all files.
     """
     who, known = f"data.{label}", OWN if "file" in table else BUILT_IN
     if unknown := sorted(set(table) - known):
@@ -132,9 +136,10 @@ def _digest(*paths: Path) -> str:
 def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schema, Data | None]:
     """Return the schema of the training rows in `rows`, the table of a cell, and stand-ins for the public rows.
 
-    The stand-ins have the right number of rows, but no columns; they are None if the learner needs no public rows. Rows
-    of built-in data are not read. The user's own files are read, and their public rows are complete. Raise `WrongInput`
-    for rows that do not fit the protocol.
+    `learner` is the class of the learner. The stand-ins have the right number of rows, but no columns; they are None if
+    the learner needs no public rows. Rows of built-in data are not read. The user's own files are read, and their
+    public rows are returned instead of stand-ins. Raise `WrongInput` if the rows do not fit the protocol, such as too
+    few test rows, or no images, for "dpmlbench".
     """
     if "file" in rows:
         loaded = bench_rows(rows, learner)
@@ -155,9 +160,10 @@ def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schem
 
 
 def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
-    """Raise `WrongInput` if a data set has too few test rows for protocol "dpmlbench".
+    """Raise `WrongInput` if a data set has too few test rows for protocol "dpmlbench", which makes some of them public.
 
-    The protocol takes the public rows that a learner needs from them.
+    An ensemble needs `POOL + STUDENT_TEST` test rows, any other learner with public rows more than `2 * ANCHORS`. A
+    learner without public rows is not checked.
     """
     if not learner.needs_public:
         return
@@ -172,7 +178,10 @@ def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
 
 
 def bench_rows(rows: Mapping[str, Any], learner: type[Learner]) -> BenchRows:
-    """Return the rows that a learner gets from `rows`, the table of a cell; the rows of the last call are cached."""
+    """Return the rows that the class `learner` gets from `rows`, the table of a cell, after the split of its protocol.
+
+    Their schemas have the unit of privacy of the learner. The rows that were read last are cached.
+    """
     loaded = _load(json.dumps(rows, sort_keys=True), learner.needs_public, learner.phase == "model ensemble")
     if loaded.train.schema.unit == learner.unit:
         return loaded
@@ -207,9 +216,9 @@ def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
 
 
 def _first(data: Data, count: int | None) -> Data:
-    """Return the first `count` rows in a fixed public order, with a schema that declares `count`.
+    """Return the first `count` rows of `data` in a fixed public order, with a schema that declares `count` rows.
 
-    `data` is unchanged if `count` is None or not below the number of rows.
+    `data` is returned unchanged if `count` is None or not below its number of rows.
     """
     if count is None or count >= len(data):
         return data
@@ -219,7 +228,8 @@ def _first(data: Data, count: int | None) -> Data:
 def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
     """Return `loaded` with the second halves of training rows and test rows set aside for the attacker.
 
-    The halves are taken in a fixed public order. With another protocol than "halves", `loaded` is returned unchanged.
+    `rows` is the table of the cell. The halves are taken in a fixed public order; of an odd number of rows, one is in
+    no half. Public rows stay as they are. If the protocol of `rows` is not "halves", `loaded` is returned unchanged.
     """
     if rows.get("protocol") != "halves":
         return loaded
@@ -235,10 +245,10 @@ def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
 
 
 def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
-    """Return the rows of the user's own files.
+    """Return the rows of the user's own files, which the table `rows` names, with a schema drafted from `file`.
 
-    Without test rows in the files, a fixed fifth of the rows is for testing. `needs_public` also reads the public rows
-    from the file `auxiliary`; raise `WrongInput` if none is named.
+    Without test rows in the files, a fixed fifth of the rows of `file` is for testing. With `needs_public` the public
+    rows are read from the file `auxiliary`; raise `WrongInput` if the table does not name it.
     """
     schema = replace(draft_schema(rows["file"], target=rows.get("target")), reviewed=True)
     raw = read(rows["file"])
@@ -261,9 +271,10 @@ def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
 def _dpmlbench(name: str, needs_public: bool, ensemble: bool, shuffled: bool) -> BenchRows:
     """Return half of the training rows and half of at most 10,000 test rows; the other halves are the attacker's.
 
-    For ensembles, 9,000 test rows are public and 1,000 are for testing. For other learners with public rows, 2,000 of
-    the attacker's test rows are public. Public rows have the label 0. `shuffled` takes rows in the fixed public order
-    instead of file order. Images are resized to 32 x 32 pixels.
+    `name` is a built-in data set of images, which are resized to 32 x 32 pixels. For an `ensemble`, 9,000 test rows are
+    public and 1,000 are for testing; the attacker's test rows are then a fifth of its training rows. For any other
+    learner that `needs_public`, 2,000 of the attacker's test rows are public instead. Public rows have the label 0.
+    `shuffled` takes rows in a fixed public order instead of file order.
     """
     loaded = datasets.load(name)
     halves = datasets.halves(loaded, shuffled=shuffled)
@@ -291,9 +302,10 @@ def _enlarged(schema: Schema) -> Schema:
 
 
 def _resized(data: Data, schema: Schema) -> Data:
-    """Return the images of `data` resized to 32 x 32 pixels by bilinear interpolation, with the facts of `schema`.
+    """Return the images of `data` resized to 32 x 32 pixels by bilinear interpolation.
 
-    Images that have this size stay as they are.
+    The result has `schema`, with the new shape (channels, 32, 32). If `schema` has this shape already, the images stay
+    as they are. Raise `WrongInput` if it is not a schema of images.
     """
     from torch import from_numpy
     from torch.nn.functional import interpolate

@@ -37,7 +37,8 @@ class BenchState:
     """How far a benchmark is: the number of cells, of trained cells, and why trainings and attacks failed.
 
     `done` counts trained cells, attacked or not. `not_attacked` counts trained cells whose attacks have neither ended
-    nor failed. `failures` and `attack_failures` have the reasons by the name of the cell.
+    nor failed. `failures` has the reason of each failed training by the name of its cell (`cell_name`).
+    `attack_failures` has, by the name of the cell, the reason of each failed attack by the label of the attack.
     """
 
     cells: int
@@ -47,7 +48,11 @@ class BenchState:
     attack_failures: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
-        """Return the counts and the reasons as plain values."""
+        """Return the state as plain values: the counts, and lists of failed trainings and attacks with their reasons.
+
+        `not_begun` is the number of cells that are neither trained nor failed. `attacks_failed` counts cells with at
+        least one failed attack.
+        """
         return {
             "cells": self.cells,
             "done": self.done,
@@ -65,7 +70,10 @@ class BenchState:
 
 
 def cell_name(settings: Settings) -> str:
-    """Return the settings of a cell in words, for messages."""
+    """Return a cell in words, such as "dpsgd, small, mnist, epsilon 1, seed 0": learner, network, data, epsilon, seed.
+
+    A network that cannot be chosen is left out. A baseline has "without noise" in the place of its epsilon.
+    """
     epsilon = "without noise" if settings["epsilon"] is None else f"epsilon {settings['epsilon']:g}"
     network = [] if settings["network"] == "-" else [settings["network"]]
     return ", ".join([settings["learner"], *network, settings["data"], epsilon, f"seed {settings['seed']}"])
@@ -77,7 +85,10 @@ def failed_cells(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def failed_attacks(cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """Return the reasons of failed attacks by the name of their cell and of the attack."""
+    """Return the reason of each failed attack, by the name of its cell and then by the label of the attack.
+
+    Cells without a failed attack are left out.
+    """
     known = {cell_name(cell.settings): cell.result.get("attack_failures", {}) for cell in cells}
     return {name: dict(reasons) for name, reasons in known.items() if reasons}
 
@@ -96,9 +107,9 @@ def run_cells(
 
     The models of all trained cells in `wanted` that lack the result of an attack are attacked. `wanted` has pairs of an
     item (the name of the table, figure or grid) and the settings of a cell. A worker takes at most `most` cells at a
-    time. `ray` is the address of a Ray cluster; without it, `workers` processes run. If another run works on the store,
-    raise `WrongInput`. `say` gets lines about the progress. Cells that are not begun at the deadline of `place` stay
-    out of the store.
+    time. `ray` is the address of a Ray cluster; if it is None, `workers` processes run (this process alone for 1). The
+    function `say` gets lines about the progress. Cells that are not begun at the deadline of `place` stay out of the
+    store. Raise `WrongInput` at once if another run works on the store.
     """
     state = BenchState(cells=len(wanted))
     with _locked(store):
@@ -109,7 +120,7 @@ def run_cells(
 
 @contextmanager
 def _locked(store: Store) -> Iterator[None]:
-    """Lock the file of results `store` until the block or the process ends.
+    """Hold the lock of the file of results `store` until the `with` block or the process ends.
 
     Raise `WrongInput` at once if another run holds the lock.
     """
@@ -147,7 +158,10 @@ class _Run:
         return KeptModels.of(self.store)
 
     def train(self, todo: Sequence[Wanted]) -> None:
-        """Train every cell and store its result at once; keep the file of a model that is to be attacked."""
+        """Train the cells `todo`, and store each result, or the reason of its failure, as soon as its batch has ended.
+
+        A model that is to be attacked is written to a file first. `state` counts trained and failed cells.
+        """
         facts = {
             "commit": self.place.commit or commit(),
             "machine": machine(self.place.device),
@@ -166,7 +180,10 @@ class _Run:
                 self.state.done += 1
 
     def attack(self, trained: Sequence[Cell]) -> None:
-        """Attack the models of trained cells, and store the results of the attacks beside the scores."""
+        """Attack the models of the cells `trained`, and store the results of the attacks together with the scores.
+
+        The reasons of failed attacks are stored, too. The file of a model is removed if none of its attacks failed.
+        """
         self.state.not_attacked = len(trained)
         known = {cell.key: cell for cell in trained}
         jobs = [(cell.item, cell.settings) for cell in trained]
@@ -188,9 +205,10 @@ class _Run:
     def _outcomes(
         self, work: Any, wanted: Sequence[Wanted], given: Sequence[Any]
     ) -> Iterator[tuple[str, Settings, CellOutcome]]:
-        """Run `work` on batches of `wanted`, and yield item, settings and outcome of each cell.
+        """Run `work` (`train_cells` or `attack_cells`) on batches, and yield item, settings and outcome of each cell.
 
-        `given` has the argument of `work` for each cell.
+        `wanted` has the item and the settings of each cell, and `given` what `work` gets for it. Batches are yielded as
+        they end, and after each a line of progress is said. A batch that was not begun before the deadline is left out.
         """
         groups = _jobs(wanted, self.most)
         jobs = [[given[at] for at in group] for group in groups]
@@ -235,9 +253,9 @@ def _run_missing(run: _Run, wanted: Sequence[Wanted]) -> None:
 
 
 def _jobs(todo: Sequence[Wanted], most: int) -> list[list[int]]:
-    """Return batches of positions in `todo`; cells of one batch differ in epsilon and seed only, and have one item.
+    """Return batches, each a list of positions in `todo`, of cells of one item that differ in epsilon and seed only.
 
-    A batch has at most `most` cells. Each position is in one batch.
+    A batch has at most `most` cells. Each position is in exactly one batch.
     """
     return batches([{**settings, "item": item} for item, settings in todo], most)
 

@@ -14,7 +14,7 @@ from privaware.bench import Result, Settings
 __all__ = ["Cell", "Store", "cell_key", "training_key"]
 
 TRAINED = ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")
-"""The settings of a benchmark's cell that its model follows from; names of lines and attacks change no model."""
+"""The settings of a cell from which its model follows; the other settings, names and attacks, change no model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,10 @@ def cell_key(item: str, settings: Settings) -> str:
 
 
 def training_key(settings: Settings) -> str:
-    """Return a key of the settings in `TRAINED`; cells with equal keys, also of several items, have the same model."""
+    """Return a text (JSON) of the values of `settings` from which the model of a cell follows (`TRAINED`).
+
+    Cells with equal keys have the same model, also if they belong to different items.
+    """
     return json.dumps([settings.get(name) for name in TRAINED], sort_keys=True)
 
 

@@ -82,9 +82,10 @@ def column_title(column: str) -> str:
 
 
 def entry(row: SummaryRow | None, column: str) -> str:
-    """Return the mean of a column with its 95% interval in brackets, in the unit of `MEASURES`.
+    """Return the mean over seeds of the measure `column` in `row`, with its 95% interval, such as "0.62 [0.60, 0.64]".
 
-    The interval is left out if there is none. The text is empty if nothing was measured, or if `row` is None.
+    `MEASURES` has the factor and the number of decimals. The interval is left out if there is none. The text is empty
+    if nothing was measured, or if `row` is None.
     """
     value = None if row is None else row.mean(column)
     if row is None or value is None:

@@ -25,7 +25,7 @@ class Conv(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A pooling layer over squares of `kernel` x `kernel` pixels."""
+    """A pooling layer over squares of `kernel` x `kernel` pixels, which begin every `stride` pixels."""
 
     kernel: int = 2
     stride: int = 2
@@ -55,9 +55,11 @@ def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
 
 
 def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
-    """Return (name, layer) for each layer of `stack`, with the input channels, activation and pooling of `model`.
+    """Return the layers of `stack` as (name, layer), in order.
 
-    Unless `groups` is 0, a group norm of `groups` groups, without weights, precedes each activation.
+    A `Conv` gives a convolution and the activation of `model`, a `Pool` a pool of the kind `model.pooling`. The first
+    convolution has the input channels of `model`. Unless `groups` is 0, a group norm of `groups` groups, without
+    weights, precedes each activation.
     """
     from torch import nn
 
@@ -86,10 +88,11 @@ def build_stack(
     dropout: float = 0.0,
     groups: int = 0,
 ) -> nn.Sequential:
-    """Return `stack`, dense layers of `hidden` units with activations, dropout, and a linear output layer.
+    """Return a network: the layers of `stack`, dense layers of `hidden` units with activations, and a linear output.
 
-    `model` gives inputs, outputs, activation and pooling. `dropout` is the dropout rate, where 0 means no dropout
-    layer. `groups` is passed to `conv_layers`.
+    `model` gives inputs, outputs, activation and pooling. `dropout` is the rate of one dropout layer before the output;
+    0 means no dropout layer. Unless `groups` is 0, a group norm of `groups` groups precedes the activation of each
+    convolution.
     """
     from torch import nn
 

@@ -39,18 +39,18 @@ ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh",
 POOLINGS = ("max", "average")
 """Names of the kinds of pooling that a description may have."""
 WIDTH_LIMIT = 2**31
-"""Widths in a list must be below this number; a wider layer would fail only when it is built, after the charge."""
+"""Widths in a list must be below this number; a wider layer would fail only after the charge, when it is built."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """An architecture as plain values. `name` is the module of the family, the other fields are public settings."""
+    """An architecture as plain values: the fields are its settings, and `name` is its module in `privaware.models`."""
 
     name: ClassVar[str]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one input row, by default from the field `inputs`, a width or a tuple.
+        """The shape of one input row: the field `inputs` if it is a tuple, or `(inputs,)` if it is a number.
 
         Raise `WrongInput` if there is no such field.
         """
@@ -61,7 +61,7 @@ class Description:
 
     @property
     def codes(self) -> int | None:
-        """The number of codes if inputs are codes; None if they are real numbers."""
+        """The number of codes if an input row holds integer codes (from 0); None if it holds real numbers."""
         return None
 
     def _module(self) -> nn.Module:
@@ -145,7 +145,11 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True)
 class Activated(Description):
-    """A description with an activation; `tempered` holds scale, temperature and offset of the tempered sigmoid."""
+    """A description with an activation, one of `ACTIVATIONS`.
+
+    `tempered` is the scale, temperature and offset of the activation "tempered"; it keeps its default for any other
+    activation.
+    """
 
     activation: str = "relu"
     tempered: tuple[float, float, float] = (2.0, 2.0, 1.0)
@@ -166,7 +170,7 @@ class Activated(Description):
             raise self._error("tempered", "left out unless activation is tempered")
 
     def describe(self) -> dict[str, Any]:
-        """Return the description as JSON values; `tempered` is included only if it is used."""
+        """Return the description as JSON values; `tempered` is left out unless an activation is "tempered"."""
         values = super().describe()
         if not self._uses_tempered():
             del values["tempered"]
@@ -236,12 +240,12 @@ def _seed(rng: Any) -> int:
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Return whether `value` is an integer (a bool is none) of at least `least`."""
+    """Return whether `value` is an integer of at least `least`; False for a bool."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether `value` is a finite real number (a bool is none)."""
+    """Return whether `value` is a finite real number; False for a bool."""
     return (
         isinstance(value, (int, float, np.integer, np.floating))
         and not isinstance(value, bool)

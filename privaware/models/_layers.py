@@ -84,10 +84,10 @@ def group_norm(groups: int, channels: int) -> nn.Module:
 def dense_layers(
     width: int, hidden: Iterable[tuple[int, nn.Module]], outputs: int, *, dropout: float, after_each: bool = False
 ) -> list[tuple[str, nn.Module]]:
-    """Return named linear layers with activations, from `width` inputs to `outputs` outputs.
+    """Return (name, layer) for linear layers from `width` inputs to `outputs` outputs.
 
-    `hidden` has the units and the activation of each hidden layer. Unless its rate `dropout` is 0, dropout follows each
-    hidden layer with `after_each`, and otherwise precedes the output layer only.
+    `hidden` has (units, activation layer) for each hidden layer. Unless `dropout`, a rate, is 0, a dropout layer
+    follows every hidden layer if `after_each`, or else stands once, before the output layer.
     """
     layers: list[tuple[str, nn.Module]] = []
     for at, (units, act) in enumerate(hidden, start=1):
@@ -114,14 +114,14 @@ def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
 
 
 class LastStep(nn.Module):
-    """A layer that returns the last step of a sequence (rows, steps, width)."""
+    """A layer that takes the last step of a sequence (rows, steps, width) and returns (rows, width)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, -1]
 
 
 class PadChannels(nn.Module):
-    """A layer that appends `extra` channels of zeros."""
+    """A layer that appends `extra` channels of zeros to images (rows, channels, height, width)."""
 
     def __init__(self, extra: int) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class PadChannels(nn.Module):
 class Residual(nn.Module):
     """`after(body(first(x)) + shortcut(x))`; with `preactivated` the shortcut takes first(x) instead of x.
 
-    A part that is None is the identity.
+    `first`, `shortcut` or `after` is the identity if it is None.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class Branches(nn.Module):
-    """Several branches on one input, their channels concatenated."""
+    """Several modules on the same input; their outputs are concatenated along the channels."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -244,7 +244,7 @@ class StandardisedConv2d(nn.Module):
             nn.init.uniform_(parameter, -(fan_in**-0.5), fan_in**-0.5)
 
     def standardised(self) -> Tensor:
-        """Return the standardised filters."""
+        """Return the filters (filters, channels, size, size), centred to mean 0 and scaled to a norm just below 1."""
         centred = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
         fan_in = self.weight[0].numel()
         variance = centred.square().sum((1, 2, 3), keepdim=True) / max(fan_in - 1, 1)
@@ -258,7 +258,7 @@ class StandardisedConv2d(nn.Module):
 
 
 class Constant(nn.Module):
-    """The same learned `value` (outputs) for every row."""
+    """A layer that returns the same learned `value` (a vector of `outputs` numbers, initially zero) for every row."""
 
     def __init__(self, outputs: int) -> None:
         super().__init__()
@@ -269,15 +269,20 @@ class Constant(nn.Module):
 
 
 class Trees(nn.Module):
-    """A sum of a bias, a score for the level of each column, slopes times numbers, tree leaves and random Fourier
-    features.
+    """An additive model of columns with optional trees and random Fourier features.
 
-    Inputs are ordinal codes, one for each entry of `levels` (numbers of levels), followed by `numbers` numbers. `shape`
-    is (trees, depth of a tree, random Fourier features). `right` says, for each split and each level of its column,
-    whether a row goes right; the first split of a tree is the highest bit of the leaf's number. Trees are evaluated
-    `SOME` at a time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of its frequencies for
-    the bias, the level of each column and each number. Stored models call the frequencies `turns` and the weights of
-    the features `swings`. With `bent` the sum is corrected for skew (`_skew_corrected`). Otherwise, with `clipped`, it
+    An input row has an ordinal code for each entry of `levels` (the number of codes of a column), then `numbers` real
+    numbers. Codes outside the range are moved to its ends. The output is the sum of a bias, a score for the code of
+    each column, a slope times each number, one leaf of each tree, and an amplitude times each random Fourier feature.
+    `shape` is (number of trees, depth of a tree, number of random Fourier features).
+
+    Buffer `columns` has the column of each split of a tree. Buffer `right` says, for each split and each code of its
+    column, whether a row goes right (bit 1). The first split of a tree is the highest bit of the leaf's number. Trees
+    are evaluated `SOME` at a time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of a
+    constant, a frequency for the code of each column, and a frequency times each number. Stored models call the
+    frequencies `turns` and the amplitudes `swings`.
+
+    With `bent` the output is corrected for a skewed target (`_skew_corrected`). Otherwise, with `clipped`, the output
     is turned into logits of two classes (`_unclipped`).
     """
 
@@ -340,7 +345,11 @@ def _skew_corrected(outputs: Tensor, centre: float, spread: float, strength: flo
 
 
 def _unclipped(outputs: Tensor) -> Tensor:
-    """Return the logits of two classes from outputs that were learned with gradients clipped to 1/2."""
+    """Return logits (rows, 2) from two scores a row that were learned with gradients clipped to 1/2.
+
+    With `d = outputs[:, 1] - outputs[:, 0]` and `z = sign(d) * max(0, log(1 + exp(|d|)) - log(2))`, the logits are
+    `-z / 2` and `z / 2`.
+    """
     differences = outputs[:, 1] - outputs[:, 0]
     logits = differences.sign() * (nn.functional.softplus(differences.abs()) - math.log(2)).clamp_min(0)
     return torch.stack([-logits / 2, logits / 2], 1)

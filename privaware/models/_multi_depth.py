@@ -13,11 +13,13 @@ __all__ = ["MultiDepthNetwork", "Whitened"]
 
 
 class Whitened(nn.Module):
-    """A fixed affine map of pooled maps of several depths, then scaling to rows of norm 1; it has no parameters.
+    """Apply a fixed affine map to pooled feature maps of several depths, and scale each row to L2 norm 1.
 
-    `channels` and `pools` (the side p) have one entry for each map. Map number i (channels, p * p) is multiplied by
-    `basis{i}` (p * p, p * p), centred by `mean{i}` and divided by `scale{i}`. For each m, the entries m of all channels
-    that have more than m entries are one row, which is multiplied by `matrix{m}`.
+    The module has buffers, but no parameters. `channels` and `pools` have one entry for each feature map: its number of
+    channels c and its side p. A map (rows, c, p, p) is flattened to (rows, c, p * p), multiplied by `basis{i}` (p * p,
+    p * p), centred by `mean{i}` (c, p * p) and divided by `scale{i}` (c). For each position m below the largest p * p,
+    the entries at m of all maps with p * p > m are concatenated to a row and multiplied by the square `matrix{m}`. The
+    output is (rows, sum of c * p * p).
     """
 
     def __init__(self, channels: Sequence[int], pools: Sequence[int]) -> None:
@@ -44,11 +46,11 @@ class Whitened(nn.Module):
 
 
 class MultiDepthNetwork(nn.Module):
-    """A wide residual network whose output layer reads whitened maps of several depths.
+    """A wide residual network whose output layer reads pooled and whitened outputs of several blocks.
 
-    `network` is the module of `Wrn`. `depths` are numbers of its blocks, from 0, in increasing order. `channels` and
-    `pools` (layers with an `output_size`) have one entry for each depth. With `mirror`, outputs are the mean over an
-    image and its mirror image.
+    `network` is the module that `Wrn` builds. `depths` are the numbers of the blocks that are read, from 0, in
+    increasing order. For each of them, `channels` has the number of channels, and `pools` an adaptive pooling layer.
+    With `mirror`, outputs are the mean over an image and its mirror image.
     """
 
     def __init__(
@@ -73,7 +75,10 @@ class MultiDepthNetwork(nn.Module):
         return (outputs + self.output(self.features(x.flip(3)))) / 2 if self.mirror else outputs
 
     def features(self, x: Tensor) -> Tensor:
-        """Return whitened rows of norm 1 (rows, inputs of the output layer), for images as they are, not mirrored."""
+        """Return the input of the output layer for images `x` (rows, channels, height, width): rows of L2 norm 1.
+
+        The images are not mirrored, even with `mirror`.
+        """
         x = self.stem(x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x)
         maps: list[Tensor] = []
         for at, block in enumerate(self.blocks):

@@ -34,7 +34,7 @@ class NamedNetwork:
 
 
 def named() -> dict[str, NamedNetwork]:
-    """Return every published network by a name such as "bao.fcn.cifar10.19914".
+    """Return a new dictionary of all published networks, by names such as "bao.fcn.cifar10.19914".
 
     A name begins with the paper (or "wrn") and ends with the number of parameters. Between them stand the family, the
     size or variant, and the data, as far as they are needed.
@@ -199,7 +199,10 @@ def _stack(inputs: list[int], layers: list[list[Any]], *hidden: int) -> dict[str
 
 
 def _conv3x3(*filters: int | str) -> list[list[Any]]:
-    """Return 3 x 3 convolutions with the given numbers of filters; "M" stands for a 2 x 2 pool."""
+    """Return the field `layers` of `tramer_boneh` for 3 x 3 convolutions with the given numbers of filters.
+
+    "M" stands for a 2 x 2 pool of stride 2.
+    """
     return [["pool", 2, 2] if f == "M" else [f, 3, 1, 1] for f in filters]
 
 
@@ -294,7 +297,7 @@ CELLS = {
     "mnist": [5, 6, 3, 0, 5, 4, 0, 6, 0, 3, 1, 0, 1, 1, 4],
     "fashion_mnist": [3, 0, 5, 4, 5, 3, 0, 0, 6, 3, 5, 6, 1, 4, 1],
 }
-"""The cells that the authors found, as positions in `privaware.models.dpnas.OPERATIONS`, one for each edge."""
+"""The cells that the authors found: the operation of each edge as an index into `privaware.models.dpnas.OPERATIONS`."""
 
 
 def _dpnas(data: str, **more: Any) -> dict[str, Any]:

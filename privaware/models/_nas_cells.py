@@ -15,9 +15,12 @@ __all__ = ["CellChain", "Layers", "SearchedCell"]
 
 
 class SearchedCell(nn.Module):
-    """A cell that reads the outputs of the two cells before it; its output is the concatenation of the nodes `output`.
+    """A cell of a network found by architecture search; it reads the outputs of the two cells before it.
 
-    `entries` are the two layers that turn these outputs into nodes 0 and 1. Several edges may join the same two nodes.
+    `forward(before, previous)` takes the output of the last cell but one, then of the last cell. The two layers
+    `entries` turn them into nodes 0 and 1. Each edge is (start node, end node, operation), in the order of end nodes;
+    several edges may join the same two nodes. A later node is the sum of its edges. The result is the concatenation,
+    along the channels, of the nodes numbered in `output`.
     """
 
     def __init__(self, entries: Sequence[nn.Module], edges: Sequence[Edge], output: Sequence[int]) -> None:
@@ -34,7 +37,10 @@ class SearchedCell(nn.Module):
 
 
 class CellChain(nn.Module):
-    """Cells one after another; each reads the outputs of the two before it, and the first reads the input twice."""
+    """Cells one after another, each of which reads the outputs of the last cell but one and of the last cell.
+
+    The first cell reads the input of the chain twice, and the second cell reads this input and the output of the first.
+    """
 
     def __init__(self, cells: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -55,9 +61,10 @@ class Layers:
     groups: int
 
     def entry(self, channels: int, filters: int, halves: bool) -> nn.Module:
-        """Return activation, 1 x 1 convolution and norm; with `halves` height and width are halved.
+        """Return activation, 1 x 1 convolution from `channels` to `filters` channels and norm.
 
-        To halve them, half of the filters read the even pixels, and the others the odd pixels.
+        With `halves`, height and width are halved: half of the filters read the even pixels, the other filters the odd
+        pixels.
         """
         if not halves:
             conv: nn.Module = nn.Conv2d(channels, filters, 1, bias=False)
@@ -68,7 +75,14 @@ class Layers:
         return nn.Sequential(self.activation(), conv, group_norm(self.groups, filters))
 
     def operation(self, op: str, channels: int, stride: int) -> nn.Module:
-        """Return the layers of an operation such as "separable_3" on `channels` channels."""
+        """Return the layers of the operation called `op` on `channels` channels, where n is a whole number.
+
+        - "identity": nothing, or with stride 2 `entry`, which halves height and width.
+        - "max_pool", "average_pool": a 3 x 3 pool with `stride`.
+        - "separable_n": two n x n separable convolutions, the first with `stride`.
+        - "dilated_n": one n x n separable convolution with dilation 2.
+        - "strips_n": a 1 x n and an n x 1 convolution.
+        """
         kind, _, size = op.rpartition("_")
         if op == "identity":
             return nn.Identity() if stride == 1 else self.entry(channels, channels, True)
@@ -84,7 +98,7 @@ class Layers:
         return nn.Sequential(*first, *second)
 
     def _separable(self, channels: int, size: int, stride: int, dilation: int = 1) -> list[nn.Module]:
-        """Return activation, depth-wise convolution, 1 x 1 convolution and norm."""
+        """Return a list: activation, depth-wise `size` x `size` convolution with `stride`, 1 x 1 convolution, norm."""
         padding = dilation * (size // 2)
         return [
             self.activation(),

@@ -42,11 +42,13 @@ class Cnn(ImageDescription):
     hidden : tuple of int
         Units of each dense layer.
     halve, pool_last : bool
-        Whether a pool comes before the first convolution, and after the last one.
+        Whether a 2 x 2 pool comes before the first convolution, and after the last one. A pool always follows the other
+        convolutions.
     dropout : float
         Dropout rate before the output.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of pools: "max" or
+        "average".
     """
 
     name: ClassVar[str] = "cnn"

@@ -22,7 +22,10 @@ __all__ = ["Constant"]
 
 @dataclass(frozen=True, kw_only=True)
 class Constant(Description):
-    """A model of `outputs` numbers, initially zero; `inputs` is only recorded, because no column is used."""
+    """A model that returns the same `outputs` learned numbers, initially zero, for every row.
+
+    `inputs`, the number of columns, is only recorded, because no column is used.
+    """
 
     name: ClassVar[str] = "constant"
 

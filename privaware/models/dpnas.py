@@ -54,7 +54,8 @@ class Dpnas(ImageDescription):
     groups : int
         Groups of the group norms.
     activation, tempered, pooling
-        The activation of the head, the parameters of a tempered sigmoid, and the kind of pools between stages.
+        Name of the activation of the head; scale, temperature and offset of the activation "tempered"; the kind of
+        pools between stages: "max" or "average".
     """
 
     name: ClassVar[str] = "dpnas"

@@ -32,7 +32,7 @@ __all__ = ["EfficientNet"]
 STAGES = ((1, 1, 3, 1), (6, 2, 3, 2), (6, 2, 5, 2), (6, 3, 3, 2), (6, 3, 5, 1), (6, 4, 5, 2), (6, 1, 3, 1))
 """Expansion of the channels, number of blocks, kernel size, and stride of the first block, for each stage."""
 HALVED = 16
-"""Largest height and width of an image of which the last two stages have one pixel left."""
+"""In an image of at most this height and width, the last two stages have one pixel left."""
 SQUEEZE = 4
 """Number of channels of a block's input divided by the number of hidden units of its gate."""
 
@@ -52,7 +52,8 @@ class EfficientNet(ImageDescription):
     groups : int
         Largest number of groups of a group norm; the greatest common divisor of `groups` and the channels is taken.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of the global pool.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of the global pool:
+        "max" or "average".
     """
 
     name: ClassVar[str] = "efficientnet"
@@ -91,7 +92,10 @@ class EfficientNet(ImageDescription):
         )
 
     def _conv(self, channels: int, filters: int, size: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-        """Return a convolution with norm."""
+        """Return a list of a `size` x `size` convolution without bias, padded by `size // 2`, and a group norm.
+
+        `groups` is the number of groups of the convolution, not of the norm.
+        """
         from torch import nn
 
         from privaware.models._layers import group_norm

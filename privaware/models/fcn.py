@@ -36,7 +36,7 @@ class Fcn(Activated):
     activation : str or tuple of str
         One activation, or one for each hidden layer.
     tempered : tuple of float
-        Parameters of a tempered sigmoid.
+        Scale, temperature and offset of the activation "tempered".
     dropout : float
         Dropout rate after each hidden layer.
     """

@@ -67,8 +67,8 @@ class Inception(ImageDescription):
     dropout : float
         Dropout rate before the output.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of the pools before block A and in
-        blocks B and D.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of the pools before
+        block A and in blocks B and D: "max" or "average".
     """
 
     name: ClassVar[str] = "inception"
@@ -116,7 +116,11 @@ class Inception(ImageDescription):
         )
 
     def _block(self, channels: int, block: tuple[Branch, ...]) -> tuple[nn.Module, int]:
-        """Return the module of `block` for inputs of `channels` channels, and its number of output channels."""
+        """Return (module, number of output channels) of one of the blocks A to E for inputs of `channels` channels.
+
+        `block` has one entry for each parallel branch: "", "keep" or "reduce" for its pool, then its convolutions as
+        (filters, kernel, stride, padding). Outputs of branches are concatenated along the channels.
+        """
         from privaware.models._layers import Branches
 
         branches = [self._branch(channels, branch) for branch in block]

@@ -49,7 +49,7 @@ class Lstm(Activated):
     dropout : float
         Dropout rate before the output.
     activation, tempered
-        The activation of the dense layers, and the parameters of a tempered sigmoid.
+        Name of the activation of the dense layers; scale, temperature and offset of the activation "tempered".
     """
 
     name: ClassVar[str] = "lstm"

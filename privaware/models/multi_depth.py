@@ -37,8 +37,14 @@ class MultiDepth(ImageDescription):
         Channels, height and width of an image.
     outputs : int
         Number of outputs.
-    depth, width, groups, stride
-        As for `wrn`.
+    depth : int
+        Number of layers of the network, 6 n + 4; it has 3 n blocks.
+    width : int
+        Factor on the filters of the three stages, which are 16, 32 and 64 for a factor of 1.
+    groups : int
+        Groups of the group norms.
+    stride : int
+        Stride of the first convolution.
     depths : tuple of int
         Numbers of the blocks, from 0 and increasing, whose outputs are read; the last must be the last block.
     pools : tuple of int
@@ -46,7 +52,8 @@ class MultiDepth(ImageDescription):
     mirror : bool
         Whether outputs are the mean over an image and its mirror image.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of pools: "max" or
+        "average".
     """
 
     name: ClassVar[str] = "multi_depth"
@@ -71,7 +78,7 @@ class MultiDepth(ImageDescription):
         self._check_flag("mirror")
 
     def _wrn(self) -> Description:
-        """Return the wide residual network; raise `WrongInput` if its settings are wrong."""
+        """Return the description of the wide residual network; raise `WrongInput` if one of its settings is wrong."""
         from privaware.models import parse
 
         shared = ("inputs", "depth", "width", "groups", "stride", "activation", "tempered")

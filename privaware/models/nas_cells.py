@@ -44,9 +44,10 @@ NODES = {
     "amoebanet_a_reduction": "average_pool 0 separable_3 1 | max_pool 0 separable_7 2 | separable_7 0 average_pool 1"
     " | max_pool 0 max_pool 1 | strips_7 0 separable_3 5",
 }
-"""Two operations for each node from node 2 on, each with the node that it reads.
+"""The two operations of each node from node 2 on, each followed by the number of the node that it reads.
 
-Nodes 0 and 1 are the outputs of the last cell but one and of the last cell.
+Nodes 0 and 1 are the outputs of the last cell but one and of the last cell. "_reduction" marks the cells that halve the
+image.
 """
 OUTPUT = {
     "darts": (2, 3, 4, 5),
@@ -56,7 +57,7 @@ OUTPUT = {
     "amoebanet_a": (4, 5, 6),
     "amoebanet_a_reduction": (3, 4, 6),
 }
-"""The nodes that are concatenated to the output of a cell."""
+"""The numbers of the nodes that are concatenated along the channels to the output of a cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +75,12 @@ class NasCells(ImageDescription):
     channels : int
         Channels of each node before the first reduction; the stem has three times as many.
     depth : int
-        Number of cells, with the two reduction cells.
+        Number of cells, including the two reduction cells.
     groups : int
         Largest number of groups of a group norm; the greatest common divisor of `groups` and the channels is taken.
     activation, tempered, pooling
-        The activation before each convolution, the parameters of a tempered sigmoid, and the kind of the global pool.
+        Name of the activation before each convolution; scale, temperature and offset of the activation "tempered"; the
+        kind of the global pool: "max" or "average".
     """
 
     name: ClassVar[str] = "nas_cells"

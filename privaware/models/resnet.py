@@ -40,13 +40,14 @@ class ResNet(ImageDescription):
     outputs : int
         Number of outputs.
     depth : int
-        Number of layers, 6 n + 2.
+        Number of layers, 6 n + 2, for n blocks of two convolutions in each of three stages.
     filters : tuple of int
         Filters of the three stages.
     groups : int
         Groups of the group norms.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of the global pool.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of the global pool:
+        "max" or "average".
     """
 
     name: ClassVar[str] = "resnet"

@@ -44,7 +44,8 @@ class SimpleCnn(ImageDescription):
     groups : int
         Groups of the group norms; 0 for no norm.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of pools: "max" or
+        "average".
     """
 
     name: ClassVar[str] = "simple_cnn"

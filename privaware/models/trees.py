@@ -2,8 +2,8 @@
 
 Every column is an ordinal code (`features.codes`), and numbers may follow. Outputs are the sum of a bias, a score for
 the level of each column, a slope times each number, the leaf of each tree, and an amplitude times each random Fourier
-feature. A feature is the cosine of a random sum over the levels and numbers of a few columns. The splits of one depth
-of a tree are the same in all its branches, so a leaf is a binary number.
+feature. A feature is the cosine of a random sum over the levels and numbers of a few columns. All nodes of a tree at
+one depth have the same split, so the outcomes of the splits are the bits of a leaf's number.
 
 Paper: Prokhorenkova et al. 2018, CatBoost (symmetric trees), arXiv:1706.09516.
 Privacy: no cost of its own; no row is mixed with another.
@@ -40,13 +40,13 @@ class Trees(Description):
     Parameters
     ----------
     levels : tuple of int
-        Number of levels of each column.
+        Number of ordinal codes (levels) of each column.
     outputs : int
         Number of outputs.
     numbers : int
         Number of columns that also have a slope. Their numbers follow the codes in an input row.
     trees, depth : int
-        Number and depth of the trees. With neither trees nor `waves` the model is additive in columns.
+        Number and depth of the trees. Without trees and random Fourier features the model is additive in columns.
     waves : int
         Number of random Fourier features, under the name that stored models use.
     deviations : tuple of float
@@ -56,7 +56,9 @@ class Trees(Description):
         Whether the scores of two classes were learned from gradients that were clipped to 1/2. A probability q of the
         rarer class is then learned as q / (2 (1 - q)), and the outputs are corrected to logits of q.
     bent : tuple of float
-        Centre, spread, strength and shift of the skew correction of one output (`learners/_boosting/regression.py`).
+        Empty, or centre, spread, strength and shift of the skew correction of one output. It replaces an output by
+        `centre + shift + spread / strength * (exp(strength * z) - 1)`, where `z = (output - centre) / spread`, clipped
+        to [-8, 8].
     """
 
     name: ClassVar[str] = "trees"
@@ -106,12 +108,12 @@ class Trees(Description):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What one column adds to the outputs, for each of its levels.
+    """What one column adds to the outputs of an additive model, for each of its levels (ordinal codes).
 
     Outputs are corrected afterwards for clipped gradients (two classes) or for a skewed target (regression).
 
-    `column` is the column's name, and `labels` names the levels. `scores` has a row for each level and a column for
-    each output. `deviations` is, for each level, the standard deviation that privacy noise alone gives a score; NaN if
+    `column` is the column's name, and `labels` has the name of each level. `scores` (levels, outputs) is what a level
+    adds. `deviations` (levels) is the standard deviation that privacy noise alone gives the scores of a level; NaN if
     the model does not store it.
     """
 

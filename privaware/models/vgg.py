@@ -51,7 +51,8 @@ class Vgg(ImageDescription):
     dropout : float
         Dropout rate after each dense layer.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of pools.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of pools: "max" or
+        "average".
     """
 
     name: ClassVar[str] = "vgg"

@@ -39,15 +39,16 @@ class Wrn(ImageDescription):
     outputs : int
         Number of outputs.
     depth : int
-        Number of layers, 6 n + 4.
+        Number of layers, 6 n + 4, for n blocks of two convolutions in each of three stages.
     width : int
-        Factor on the number of filters.
+        Factor on the filters of the stages, which are 16, 32 and 64 for a factor of 1.
     groups : int
         Groups of the group norms.
     stride : int
         Stride of the first convolution.
     activation, tempered, pooling
-        The activation, the parameters of a tempered sigmoid, and the kind of the global pool.
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of the global pool:
+        "max" or "average".
     """
 
     name: ClassVar[str] = "wrn"

@@ -1,8 +1,8 @@
 """Second moments of bounded rows, and their release with symmetric noise.
 
-Rows are clipped onto a public lattice and their products are added exactly (`exact_sums`). One row therefore changes a
-sum by its own term only, whatever the number and order of rows. This requires that a row's features are a function of
-the row alone, bit for bit, which `rows_after` ensures.
+Rows are clipped and rounded to multiples of a public power of two, so their products are added exactly (`exact_sums`).
+One row therefore changes a sum by its own term only, whatever the number and order of rows. This requires that a row's
+features are a function of the row alone, bit for bit, which `rows_after` ensures.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ ROWS_PER_BLOCK = 2**13
 
 
 def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
-    """Yield the rows after `features`, in order, a block at a time; without features, tables are one-hot encoded.
+    """Yield the rows of `data` after `features`, a tuple of feature maps, in order and a block of rows at a time.
 
-    Without rows, one empty block is yielded.
+    A block is an array (rows, *shape after the features). Without features, tables are one-hot encoded. Without rows,
+    one empty block is yielded.
     """
     one_hot = not features and data.schema.form == "table"
     for at in range(0, max(len(data), 1), ROWS_PER_BLOCK):
@@ -38,18 +39,19 @@ def transformed(features: tuple[Any, ...], data: Data) -> Iterator[np.ndarray]:
 
 
 def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
-    """Return flat rows on the lattice of `norm`, clipped to an L2 norm slightly below `norm`.
+    """Return `rows` flattened to (rows, width), rounded and clipped to an L2 norm slightly below `norm`.
 
-    Values that are not finite count as 0.
+    Entries become multiples of the step of `row_lattice(norm, width)`, a power of two. Values that are not finite count
+    as 0.
     """
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     return clip_rows(flat, norm, row_lattice(norm, flat.shape[1]))
 
 
 def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
-    """Add the sum over rows a of a a', or of a b' if `others` holds rows b, to `total`, without rounding error.
+    """Add `rows.T @ rows`, or `rows.T @ others` if `others` is given, to `total` in place, without rounding error.
 
-    The rows a are results of `clipped` for `norm`, and the rows b results of `clipped` for norm 1.
+    `rows` is a result of `clipped` for `norm`, and `others` a result of `clipped` for norm 1 with as many rows.
     """
     lattice = row_lattice(norm, rows.shape[1])
     if others is None:
@@ -78,9 +80,10 @@ def unfolded(vector: np.ndarray, size: int) -> np.ndarray:
 
 
 def release(exact: np.ndarray, noise: float, sensitivity: float, rng: Rng) -> np.ndarray:
-    """Return the symmetric matrix `exact` with Gaussian noise at noise multiplier `noise`.
+    """Return the symmetric matrix `exact` with symmetric Gaussian noise at noise multiplier `noise`.
 
-    `sensitivity` is in Frobenius norm.
+    `sensitivity` is the sensitivity of `exact` in Frobenius norm. The noise has standard deviation
+    `noise * sensitivity` on the diagonal, and `1 / sqrt(2)` of this off the diagonal.
     """
     noisy = rng.gaussian(folded(exact), noise=noise, sensitivity=sensitivity)
     return unfolded(noisy, len(exact))

@@ -46,7 +46,7 @@ from privaware.schema import Column, Schema
 __all__ = ["Bins"]
 
 MIN_ROWS_PER_NOISE = 50.0
-"""Bounds become closer only if the declared rows are at least this multiple of the noise of a count."""
+"""Bounds become closer only if the declared rows are at least this multiple of the noise deviation of a count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,11 +121,11 @@ class Bins(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
-    """The number of values of each column, and of targets, in each cell of its grid.
+    """The number of values of each column, and of the target, in each cell of its own grid.
 
     `places` are the positions of the columns in a row, and `grids` the edges of their grids. One grid more than
     `places` is the grid of the target. `sensitivity` is the L2 sensitivity of all counts. Values outside a grid are not
-    counted. The release is the noisy counts on each grid.
+    counted. The release is a list with one vector of noisy counts for each grid.
     """
 
     places: tuple[int, ...]
@@ -145,7 +145,10 @@ class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
 
 
 def _unbinned(schema: Schema) -> list[Column]:
-    """Return the numeric columns with bounds and without bins; columns that a date is coded into never have bins."""
+    """Return the numeric columns of `schema.used` with bounds and without bins.
+
+    Columns that a date or a text is coded into are left out.
+    """
     declared = {column.name for column in schema.columns if column.kind == "number" and not column.bins}
     return [column for column in schema.used if column.name in declared and column.low is not None]
 
@@ -156,11 +159,11 @@ def _has_bounded_target(schema: Schema) -> bool:
 
 
 def _span(counts: np.ndarray, grid: np.ndarray, scale: float, rows: int, most: float) -> Span:
-    """Return the range of `grid` without ends that hold almost no rows.
+    """Return the range (low, high) of `grid` without ends that hold almost no rows.
 
     `counts` are the noisy counts of the cells of `grid`, and `scale` is the standard deviation of their noise. `rows`
-    is the declared number of rows; below `MIN_ROWS_PER_NOISE * scale` the range stays. `most` is the largest fraction
-    of rows that may be cut off at either end.
+    is the declared number of rows; if it is below `MIN_ROWS_PER_NOISE * scale`, the whole range is returned. `most` is
+    the largest fraction of rows that may be cut off at either end.
     """
     high = float(np.nextafter(grid[-1], -np.inf))
     first = empty_cells(counts, scale, rows, most)

@@ -10,7 +10,8 @@ arXiv:2011.11660. Their code takes the two norms from the exact medians of the p
 constants.
 Privacy: (epsilon, delta) for one row added or removed, by two Gaussian releases. A row adds a vector of norm at most
 `means` to the sum of channel means, and one of norm at most `squares` to the sum of mean squares. This holds in
-floating-point arithmetic: the vectors lie on public lattices, so sums have no rounding error (see `_moments`).
+floating-point arithmetic: the vectors are rounded to multiples of public powers of two, so sums have no rounding error
+(see `_moments`).
 Use when: channels differ in scale (wavelet scattering) and there are tens of thousands of rows.
 
 >>> from privaware.noise import Rng
@@ -48,9 +49,9 @@ class Normalise(Transformation):
     Parameters
     ----------
     means, squares : float
-        Clipping norms of a row's channel means and of its mean squares.
+        Clipping norms of the vector of a row's channel means, and of the vector of its mean squares.
     floor : float
-        Lower bound on the variance of a channel, at any noise.
+        Lower bound on the variance of a channel. The noise of the mean square is a lower bound too.
     features : tuple
         Features that are applied to the rows first; without features, tables are one-hot encoded.
     """
@@ -78,10 +79,10 @@ class Normalise(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
-    """The sums over rows of clipped channel means and of clipped mean squares.
+    """The sums over rows of two vectors: the mean of each channel, and the mean of its squares, each vector clipped.
 
     `features` are applied to the rows first, and `norms` are the two clipping norms. The release is both sums with
-    Gaussian noise, not divided by the number of rows.
+    Gaussian noise, each at the full noise multiplier, not divided by the number of rows.
     """
 
     norms: tuple[float, float]

@@ -7,11 +7,12 @@ because the mean would be one more release.
 Paper: Dwork, Talwar, Thakurta and Zhang 2014, Analyze Gauss: optimal bounds for privacy-preserving principal component
 analysis.
 Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. A row changes A by a a', whose
-Frobenius norm is |a|^2 <= norm^2. This holds in floating-point arithmetic: rows lie on a public lattice, so the sum has
-no rounding error (see `_moments`). Noise is drawn for the vector of the diagonal entries and of sqrt(2) times the upper
-entries, which has the same norm as A. A diagonal entry gets noise of standard deviation noise * norm^2, any other entry
-gets 1 / sqrt(2) of that. This costs as much as equal noise on the upper triangle and has a smaller error. Plain
-components (`private=False`) have no guarantee: their cost is Unproven, and every accountant and ledger refuses it.
+Frobenius norm is |a|^2 <= norm^2. This holds in floating-point arithmetic: rows are rounded to multiples of a public
+power of two, so the sum has no rounding error (see `_moments`). Noise is drawn for the vector of the diagonal entries
+and of sqrt(2) times the upper entries, which has the same norm as A. A diagonal entry gets noise of standard deviation
+noise * norm^2, any other entry gets 1 / sqrt(2) of that. This costs as much as equal noise on the upper triangle and
+has a smaller error. Plain components (`private=False`) have no guarantee: their cost is Unproven, and every accountant
+and ledger refuses it.
 Use when: rows are many and a few directions carry most of their variance. Directions whose eigenvalue is below about
 noise * norm^2 * sqrt(2 * width) are lost in the noise.
 
@@ -50,9 +51,9 @@ class Pca(Transformation):
     Parameters
     ----------
     components : int
-        Number of components; all if a row has fewer entries.
+        Number of components; all components if a row has fewer entries.
     norm : float
-        Norm to which rows are clipped.
+        L2 norm to which rows are clipped.
     private : bool
         Whether noise is added; without noise there is no guarantee.
     features : tuple
@@ -85,7 +86,10 @@ class Pca(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(Sum[Data, Total, np.ndarray]):
-    """The sum of a a' over rows a after `features`, clipped to `norm`; the release has noise only if `private`."""
+    """The second-moment matrix `rows.T @ rows` of all rows after `features`, flattened and clipped to L2 norm `norm`.
+
+    The release is the matrix with symmetric Gaussian noise if `private`, and the exact matrix otherwise.
+    """
 
     norm: float
     private: bool
@@ -106,9 +110,10 @@ class Moments(Sum[Data, Total, np.ndarray]):
 
 
 def _plain(vectors: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    """Return `vectors` as tuples of its rows; the entry of largest absolute value in each column becomes positive.
+    """Return the matrix `vectors` as a tuple of its rows, in float32; some columns are multiplied by -1.
 
-    The sign of an eigenvector is arbitrary.
+    The entry of largest absolute value in each column becomes positive, because the sign of an eigenvector is
+    arbitrary.
     """
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])

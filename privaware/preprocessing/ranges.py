@@ -62,7 +62,10 @@ from privaware.schema import Column, Schema
 __all__ = ["Ranges"]
 
 KINDS_WEIGHT = 0.1
-"""Weight of the round that decides the kinds of columns; rounds share the budget in proportion to their weights."""
+"""Weight of the round that decides the kinds of columns.
+
+1 / noise^2 is divided among rounds in proportion to weights.
+"""
 
 LOCATE_WEIGHT = 0.5
 """Weight of the round that finds the decades of numbers and the words."""
@@ -90,7 +93,8 @@ class Ranges(Transformation):
         Largest probability, over all columns, that a word which only one unit has (a row, or all rows of a person) is
         released.
     single : bool
-        Whether a column whose kind is decided here stays one coded column, so that there are as many as in `outline`.
+        Whether a column whose kind is decided here must give a learner one input column only, as `outline` assumes: a
+        date gives its days, and an identifier or a text becomes a category.
     bins : int
         Largest number of bins of about equal numbers of rows that each number gets; 0 for none.
     """
@@ -121,7 +125,10 @@ class Ranges(Transformation):
         return outline(schema)
 
     def deviation(self, schema: Schema, noise: float) -> float:
-        """Return the standard deviation of the noise in the counts of decades and words; 0 if nothing is counted."""
+        """Return the standard deviation of the noise in the counts of decades and words, at noise multiplier `noise`.
+
+        Return 0 if nothing is counted.
+        """
         kinds = bool(open_columns(schema, "undecided"))
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
@@ -168,9 +175,9 @@ class Ranges(Transformation):
     ) -> Column:
         """Return the column with bounds or categories, or as text (see `filled_by_words`).
 
-        The other arguments hold what was released, by column name: the bounds (`spans`), the inner edges of `bins`, the
-        `common` words with the sum of their noisy counts, and the noisy counts of `kinds`. A column that is in neither
-        `spans` nor `common` is returned unchanged.
+        What was released is given by column name: the bounds (`spans`), the inner edges of `bins`, the `common` words
+        with the sum of their noisy counts, and the noisy counts of `kinds`. A column that is in neither `spans` nor
+        `common` is returned unchanged.
         """
         if column.name in spans:
             low, high = spans[column.name]
@@ -183,7 +190,7 @@ class Ranges(Transformation):
 
 
 def _rounds(schema: Schema, noise: float) -> list[float]:
-    """Return the noise multiplier of each round, in their order; all rounds together are one release at `noise`."""
+    """Return the noise multiplier of each round of counts, in order; together they cost one release at `noise`."""
     shares = [KINDS_WEIGHT] * bool(open_columns(schema, "undecided")) + [LOCATE_WEIGHT] * bool(_counted(schema))
     of_numbers = bool(open_columns(schema, "number", "date", "undecided")) or open_target(schema)
     shares += [REFINE_WEIGHT] * of_numbers
@@ -199,14 +206,14 @@ def _counted(schema: Schema) -> int:
 
 
 def _weighted(schema: Schema) -> float:
-    """Return the number of counted columns, in which a regression target counts as `TARGET_WEIGHT**2` columns."""
+    """Return the number of counted columns, where a regression target without bounds counts as `TARGET_WEIGHT**2`."""
     return _counted(schema) + (TARGET_WEIGHT**2 - 1) * open_target(schema)
 
 
 def _sensitivity(schema: Schema, columns: float) -> float:
     """Return the L2 sensitivity of a round over `columns` columns: one row changes one count of each column by 1.
 
-    A replaced row changes two counts of each column. A target of weight w counts as w^2 columns.
+    A replaced row changes two counts of each column. `columns` counts a target of weight w as w^2 columns.
     """
     return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
 

@@ -8,8 +8,8 @@ smaller weights, as in TF-IDF, and so do entries that are too rare to be seen th
 `Weighed` feature.
 
 Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release. A row adds a vector of norm at most 1
-to the sum. This holds in floating-point arithmetic: the vectors lie on a public lattice, so sums have no rounding
-error.
+to the sum. This holds in floating-point arithmetic: the vectors are rounded to multiples of a public power of two, so
+sums have no rounding error.
 Use when: the data are text; `auto` takes it there with a tenth of the budget.
 
 >>> from privaware.features.hashed import Hashed
@@ -68,9 +68,9 @@ class Weigh(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeSums(Sum[Data, Total, np.ndarray]):
-    """The sums over rows, after `features` and clipped to norm 1, of the absolute values of entries.
+    """The sums over rows of the absolute values of each entry, after `features`; rows are clipped to L2 norm 1.
 
-    The release is the sums with Gaussian noise.
+    The release is the vector of sums with Gaussian noise.
     """
 
     features: tuple[Any, ...]

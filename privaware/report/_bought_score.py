@@ -43,7 +43,10 @@ class BoughtScore:
 
     @property
     def constant_sentence(self) -> str:
-        """The score of a constant prediction, and whether its interval overlaps; empty if it is not known."""
+        """A sentence with the score of a constant prediction, and a second one if the model is not clearly better.
+
+        The text is empty if `constant` is None.
+        """
         if self.constant is None:
             return ""
         compared = compared_words(self.metric, (self.low, self.high), self.constant[1:])
@@ -51,7 +54,9 @@ class BoughtScore:
 
 
 def constant_words(metric: str, value: float, low: float, high: float) -> str:
-    """Return the score of a constant prediction in one sentence; an interval without width means "by definition".
+    """Return the score of a constant prediction for `metric` in one sentence, with its 95% interval (low, high).
+
+    If `low >= high`, the sentence says "by definition" instead of the interval.
 
     >>> constant_words("accuracy", 0.6, 0.55, 0.65)
     'A constant prediction (the most frequent class) has 0.6, 95% interval 0.55 to 0.65.'
@@ -62,9 +67,11 @@ def constant_words(metric: str, value: float, low: float, high: float) -> str:
 
 
 def compared_words(metric: str, score: tuple[float, float], constant: tuple[float, float]) -> str:
-    """Return a sentence, after a blank, if a model is not clearly better than a constant prediction; else nothing.
+    """Return a sentence, after a blank, if a model is not clearly better than a constant prediction; else empty text.
 
-    `score` and `constant` are the intervals of both. A smaller `metric` "mae" is better; of others a larger one is.
+    `score` and `constant` are the intervals (low, high) of the score of the model and of the constant prediction. The
+    model is clearly better if the intervals do not overlap and its score is smaller (`metric` "mae") or larger (all
+    other metrics).
 
     >>> compared_words("mae", (1.0, 2.0), (3.0, 4.0)), compared_words("accuracy", (0.5, 0.6), (0.7, 0.8))
     ('', ' The model is worse than this constant prediction.')
@@ -90,9 +97,11 @@ def bought_score(card: ModelCard) -> BoughtScore | None:
 
 
 def score_view(card: ModelCard) -> dict[str, Any] | None:
-    """Return the score, its constant, its tables and its threshold in words; None if the card has no valid score.
+    """Return what a page shows about the charged score, as text; None if the card has no valid score.
 
-    Negative counts are shown as zero.
+    The entries are the score with its interval (`sentence`), the score of a constant prediction (`constant`),
+    `epsilon`, the confusion matrix (`table`, with a line for each true class), `threshold` and `calibration`. Negative
+    counts are shown as zero.
     """
     score = bought_score(card)
     if score is None:
@@ -113,8 +122,9 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _threshold(card: ModelCard) -> dict[str, Any] | None:
-    """Return the released threshold in words, and its rates.
+    """Return the released threshold of the probability as a `sentence`, and the `rates` at it with their intervals.
 
+    The rates are balanced accuracy, sensitivity and specificity, and the balanced accuracy at a threshold of 0.5.
     Return None without two classes, and if there is no threshold or it is not valid.
     """
     entries = card.score.get("threshold")
@@ -139,10 +149,11 @@ def _threshold(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _calibration(card: ModelCard) -> dict[str, Any] | None:
-    """Return a bar for each bin of predicted probability: the interval of the observed frequency of a class.
+    """Return `bars`, one for each bin of predicted probability: the 95% interval of the observed frequency of a class.
 
-    The class (`of`) is the second of two classes, or else the predicted class. Return None if the card has no bins or
-    one of them is not valid.
+    The class is the second of two classes, or else the predicted class; `of` and `observed` name it in words. `left`
+    and `width` of a bar are in per cent. A bar whose interval is 0 to 1 has the width 0, because it tells nothing.
+    Return None if the card has no bins or one of them is not valid.
     """
     bins = card.score.get("calibration")
     if not isinstance(bins, list) or not bins:
@@ -170,14 +181,18 @@ def _calibration(card: ModelCard) -> dict[str, Any] | None:
 
 
 def _needed(entry: dict[str, Any]) -> str:
-    """Return how many rows a useful interval of a bin needs, in words; cards of earlier versions do not say it."""
+    """Return how many rows a useful interval of a calibration bin needs, in words, from its number `needed`.
+
+    The text is empty if the bin `entry` has no such number, as in cards of earlier versions.
+    """
     return f"; a useful interval needs about {number(entry['needed'])}" if _is_number(entry.get("needed")) else ""
 
 
 def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return the confusion matrix as value, low and high of each pair of classes; empty if there is no valid matrix.
+    """Return the noisy confusion matrix, a line for each true class and an entry for each predicted class.
 
-    For a card of an earlier version, which has no intervals, low and high are the value itself.
+    An entry is (value, low, high). For a card of an earlier version, which has no intervals, low and high are the value
+    itself. The matrix is empty if the card has no valid one.
     """
     tables = [card.score.get(name) for name in ("confusion", "confusion_low", "confusion_high")]
     size = len(card.schema.classes)
@@ -191,7 +206,10 @@ def _confusion(card: ModelCard) -> tuple[tuple[tuple[float, float, float], ...],
 
 
 def _estimate(entry: Any) -> tuple[float, float, float] | None:
-    """Return the entries "value", "low" and "high" of a dict; None if it is no dict or one of them is not a number."""
+    """Return the entries "value", "low" and "high" of the dict `entry`.
+
+    Return None if it is no dict, or if one of the entries is missing or is no finite number.
+    """
     ends: list[Any] = [entry.get(name) for name in ("value", "low", "high")] if isinstance(entry, dict) else []
     if len(ends) != 3 or not all(_is_number(end) for end in ends):
         return None

@@ -52,7 +52,10 @@ def model_name(card: ModelCard) -> str:
 
 
 def architecture_name(card: ModelCard) -> str:
-    """Return the name of the architecture; "trees" is called "a sum of scores", "and trees" only if there are any."""
+    """Return the name of the architecture, or "network" if it has none.
+
+    The architecture "trees" is called "a sum of scores and trees", or "a sum of scores" if the model has no trees.
+    """
     name = str(card.architecture.get("name", "network"))
     if name != "trees":
         return name
@@ -66,12 +69,16 @@ def task(card: ModelCard) -> str:
 
 
 def attacker(card: ModelCard) -> str:
-    """Return a sentence on how often the best possible attacker tells rightly whether a row was in the data."""
+    """Return a sentence with the largest fraction of correct guesses of an attacker who guesses whether a row was used.
+
+    If it rounds to 100%, the sentence says that the attacker may always be right. It also says so if the guarantee is
+    not certified.
+    """
     return attacker_sentence(largest_rates(card), card.schema, certified=card.guarantee.certified)
 
 
 def neighbours(card: ModelCard) -> str:
-    """Return words that say which data sets are neighbours."""
+    """Return a sentence that names the unit in which adjacent data sets differ, and the neighbouring relation."""
     guarantee = card.guarantee
     whom = _words.protected_unit(guarantee.unit, card.schema.cap)
     return (
@@ -89,7 +96,7 @@ def mechanisms(card: ModelCard) -> list[str]:
 
 
 def composition(card: ModelCard) -> str:
-    """Return words that say how the epsilon of all releases was computed."""
+    """Return sentences that say how the epsilon of all releases was computed, by which accountants and sampling."""
     sampler = card.guarantee.sampler
     return f"The cost of all releases is composed adaptively. {accountants_sentence(card)} Sampling: {sampler}."
 
@@ -100,7 +107,10 @@ def unprotected(card: ModelCard) -> str:
 
 
 def paid_choices(card: ModelCard) -> str:
-    """Return words that say how preprocessing and hyper-parameters were chosen, and whether this was charged."""
+    """Return sentences that say how ranges, columns and hyper-parameters were chosen, and whether this was charged.
+
+    The sentences of the plan follow, or "not recorded." if the card has none.
+    """
     plan = " ".join(_words.tidy(line.rstrip(".") + ".", card.guarantee.epsilon) for line in card.plan)
     earlier = " ".join(filter(None, (selection_sentence(card), ledger_sentence(card))))
     said = " ".join(filter(None, (bounds_sentence(card), tuning_sentence(card), earlier)))

@@ -33,10 +33,10 @@ __all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChecklistItem:
-    """A factor of the pyramid of NIST SP 800-226, in its `layer`, with the `answer` of the card.
+    """One item of the checklist: a `factor`, in a `layer` of the pyramid of NIST SP 800-226, and its `answer`.
 
-    `shown` is True if the card, with the owner's statement, answers it, and False if the owner must. `hazard` names
-    what weakens the guarantee, and may be empty.
+    `shown` is True if the card, with the owner's statement, answers the item. It is False if the owner must still
+    confirm the answer. `hazard` names what weakens the guarantee, and may be empty.
     """
 
     layer: str
@@ -70,7 +70,7 @@ def nist_markdown(card: ModelCard) -> str:
 
 
 def nist_items(card: ModelCard) -> list[ChecklistItem]:
-    """Return every item, from the top of the pyramid down."""
+    """Return every item of the checklist: those of the guarantee, of what can undermine it, and of its foundations."""
     return [*_guarantee(card), *_undermining(card), *_foundations(card)]
 
 

@@ -32,7 +32,7 @@ WARNING = (
 
 
 def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predictions | None = None) -> dict[str, str]:
-    """Return the contents of the files of the folder, by name.
+    """Return the texts of the files for SACRO-ML, by name of the file; nothing is written.
 
     `target.yaml` is always there, `report.json` only with an `audit`. With `predictions` there are also
     `proba_train.csv` (members) and `proba_test.csv` (non-members), which `target.yaml` then names, and the warning
@@ -50,16 +50,19 @@ def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predict
 
 
 def _lines(rows: np.ndarray) -> str:
-    """Return a comma-separated line for each row, without a header.
+    """Return `rows`, an array of shape (rows, classes), as comma-separated lines without a header.
 
-    Lines are sorted by value, so that their order reveals nothing about a row.
+    Lines are sorted by the first value, then by the second and so on, so that their order reveals nothing about a row.
     """
     ordered = rows[np.lexsort(rows.T[::-1])]
     return "".join(",".join(repr(float(value)) for value in row) + "\n" for row in ordered)
 
 
 def sacro_target(card: ModelCard) -> dict[str, Any]:
-    """Return the content of `target.yaml`: columns and claim. Without a model type, SACRO-ML unpickles nothing."""
+    """Return the content of `target.yaml`: the names of data and model, the columns, and the claimed guarantee.
+
+    It names no type of model, so SACRO-ML does not unpickle any file.
+    """
     guarantee = card.guarantee
     claim = {
         "attack": "differential privacy",
@@ -82,9 +85,10 @@ def sacro_target(card: ModelCard) -> dict[str, Any]:
 
 
 def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
-    """Return each coded column of a table, with the indices of its inputs if categories were one-hot encoded.
+    """Return the columns of a table as its learner sees them, by their number from 0; empty for images and texts.
 
-    Images and texts have no columns.
+    `indices` are the inputs of the column if its categories were one-hot encoded: a category has one input for each of
+    its categories, any other column has one.
     """
     shown: dict[int, dict[str, Any]] = {}
     start = 0

@@ -61,7 +61,7 @@ def power(epsilon: float, delta: float, fpr: float) -> float:
 
 
 def rates(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
-    """Return a chart of true against false positive rates on logarithmic axes; the last curve is dashed.
+    """Return an Altair chart of true against false positive rates on logarithmic axes; the last curve is dashed.
 
     `curves` has the points (false positive rate, true positive rate) of each curve by name, three curves at most.
     Points with a false positive rate below `LEAST_RATE` are left out, and lower true positive rates are raised to it.
@@ -129,7 +129,10 @@ def svg(chart: Any) -> bytes:
 
 
 def save(chart: Any, path: Path) -> Path:
-    """Save a chart as PNG, SVG or PDF, by the suffix of `path`; raise `WrongInput` for any other suffix."""
+    """Save an Altair chart as PNG, SVG or PDF, by the suffix of `path`, and return `path`.
+
+    An existing file is replaced. Raise `WrongInput` for any other suffix, and if the file cannot be written.
+    """
     import vl_convert
 
     kind = path.suffix.lower()

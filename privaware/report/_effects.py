@@ -40,14 +40,13 @@ TWO_SIDED = 1.96
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The curves of one column of any table model, one for each output.
+    """The effect of one column on each output of a model of a table, while all other columns are held fixed.
 
-    All other columns are held at the middle of their ranges or at their first category. `levels` names the categories,
-    numbers or bins at which the curves are computed. `points` are the same levels as numbers. `values` has shape
-    (levels, outputs); the mean of each curve over the levels is subtracted from it. `missing` is the value of a missing
-    entry on the same scale, or None unless missing entries of the column are a category of their own (`missing` is
-    "category"). `noise` is 1.96 standard deviations of the privacy noise at each level, or None if the model does not
-    record them.
+    `column` is its name and `kind` is "number" or "category". `levels` names the categories, numbers or bins at which
+    the outputs are computed, and `points` are the same levels as numbers. `values` has shape (levels, outputs), and
+    each output has mean 0 over the levels. `missing`, of shape (outputs,), has the values of a missing entry on the
+    same scale; it is None unless the schema treats missing entries of the column as a category. `noise`, of shape
+    (levels,), is 1.96 standard deviations of the privacy noise; it is None if the model does not record them.
     """
 
     column: str
@@ -60,17 +59,17 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """The largest change of an output along this column."""
+        """The largest difference between two levels in the value of one output; missing entries do not count."""
         return float(np.ptp(self.values, axis=0).max())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """The curves of all columns, largest first; `unit` is the unit of their values.
+    """The effects of all columns on the outputs of a model, in decreasing order of `Effect.size`.
 
-    `outputs` names the curves: the second class if there are two, all classes if there are more, else the target.
-
-    `pairs` are the interaction surfaces of two columns, if the model consists of trees of depth 2.
+    `outputs` names the outputs: the second class if there are two, all classes if there are more, else the target.
+    `unit` is the unit of the values in words, such as "log odds of yes against no". `pairs` are the interaction
+    surfaces of two columns, if the model has trees of depth 2 and at most two classes; else there are none.
     """
 
     outputs: tuple[str, ...]
@@ -80,10 +79,11 @@ class Effects:
 
 
 def effects(card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Effects | None:
-    """Compute the curves of a model of a table of numbers and categories with declared ranges.
+    """Compute the effect of each column on the outputs of a model, from its card and its `tensors` by name.
 
-    Hash buckets of texts get no curve. Return None for any other model, for more than `MAX_COLUMNS` columns or
-    `MAX_CLASSES` classes, and if the model cannot be evaluated or a curve is not finite.
+    The model must be of a table whose columns are numbers and categories with declared ranges; hash buckets of texts
+    get no effect. Return None for any other model, for more than `MAX_COLUMNS` columns or `MAX_CLASSES` classes, and if
+    the model cannot be evaluated or a value is not finite.
     """
     schema = card.schema
     used = schema.used
@@ -127,9 +127,10 @@ def _unit(schema: Schema) -> str:
 
 
 def _deviations(model: Model) -> list[np.ndarray] | None:
-    """Return the standard deviations of the privacy noise in the level scores of each column.
+    """Return, for each column, the standard deviations of the privacy noise in the scores of its levels.
 
-    Return None unless the model is of trees, records these deviations, and all of them are finite.
+    A level is a bin or a category of the column. Return None unless the architecture is "trees", the model records
+    these deviations, and all of them are finite.
     """
     if model.architecture.get("name") != "trees" or not model.architecture.get("deviations"):
         return None
@@ -138,9 +139,9 @@ def _deviations(model: Model) -> list[np.ndarray] | None:
 
 
 def _curves(model: Model, indices: list[int]) -> list[Effect]:
-    """Compute the effects of the columns at `indices`, with one pass of all their rows through the model.
+    """Compute the effect of each column in `indices`, in this order; the model is evaluated once, on rows for all.
 
-    In the rows of a column, all other columns stay at the middle of their range or at their first category.
+    In the rows for a column, all other columns stay at the middle of their ranges or at their first category.
     """
     used, deviations = model.schema.used, _deviations(model)
     middle = np.array([_middle(column) for column in used])
@@ -160,10 +161,11 @@ def _curves(model: Model, indices: list[int]) -> list[Effect]:
 
 
 def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | None) -> Effect:
-    """Return the effect of the column at index `at` from the drawn `values` at its levels.
+    """Return the effect of the column at index `at` from `values`, of shape (levels + 1, outputs), in the drawn unit.
 
-    The last of `values` is the value of a missing entry; it is not used unless missing entries of the column are a
-    category of their own. `deviations` are the entries of `_deviations` for this column, or None.
+    The last line of `values` is for a missing entry; it is not used unless missing entries of the column are a category
+    of their own. The mean over the other lines is subtracted. `deviations` are the standard deviations of the noise in
+    the scores of this column's levels (`_deviations`), or None.
     """
     column = model.schema.used[at]
     points, levels = _levels(column)
@@ -181,15 +183,18 @@ def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | 
 
 
 def _codes(model: Model, points: np.ndarray, column: Column) -> np.ndarray:
-    """Return the level of a column of a model of trees at each of `points`."""
+    """Return the index of the level (bin or category) in which each of `points` lies, as an array of integers.
+
+    `model` has the architecture "trees", and `column` is one of its columns.
+    """
     return np.asarray(model.features[0].codes(points, column), dtype=np.int64)
 
 
 def _scale(schema: Schema) -> float:
-    """Return the factor from a score of the model to the drawn value.
+    """Return the factor from the standard deviation of a score of a model of trees to that of the drawn value.
 
-    It is 2 for two classes, whose scores are the same with opposite signs. It is 1 for more classes, and half the range
-    of the target for regression.
+    It is 2 for two classes, because the drawn value is the difference of two scores that are equal with opposite signs.
+    It is 1 for more classes, and half the range of the target for regression.
     """
     if len(schema.classes) == 2:
         return 2.0
@@ -199,8 +204,9 @@ def _scale(schema: Schema) -> float:
 def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
     """Return the values at which a column is evaluated, and their names.
 
-    They are the codes of a category. For a number with declared bins they are the middles of the bins; without bins, or
-    with `POINTS` bins or more, they are `POINTS` equally spaced numbers.
+    For a category these are the codes 0, 1 and so on, and the categories. For a number with declared bins these are the
+    middles of the bins, called "LOW to HIGH". For a number without bins, or with `POINTS` bins or more, these are
+    `POINTS` equally spaced numbers from its lowest to its highest value.
     """
     if column.kind == "category":
         return [float(code) for code in range(len(column.categories))], column.categories
@@ -214,7 +220,7 @@ def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
 
 
 def _end(point: float, column: Column) -> str:
-    """Format a number of a column, or the date that it represents."""
+    """Format `point`, a value of `column`, as text: a date if the column holds the days of a date, else a number."""
     days = isinstance(column, CodedColumn) and column.part == "days"
     return date(point) if days else number(point, 4)
 
@@ -224,11 +230,11 @@ def _middle(column: Column) -> float:
 
 
 def _shown(outputs: np.ndarray, schema: Schema) -> np.ndarray:
-    """Convert raw outputs of a model (points, outputs) to the values that the page draws.
+    """Convert raw outputs of a model, of shape (points, outputs), to the values that the page draws.
 
-    For two classes this is one column, the log odds of the second class. For more classes these are the centred log
-    odds of each class. For regression this is one column, the difference of the output from the middle of the target's
-    range, in the unit of the target.
+    For two classes the result has shape (points, 1): the log odds of the second class. For more classes it has shape
+    (points, classes): each output minus the mean of the outputs at the point. For regression it has shape (points, 1):
+    the difference of the prediction from the middle of the target's range, in the unit of the target.
     """
     if len(schema.classes) == 2:
         return np.asarray(outputs[:, 1:] - outputs[:, :1])

@@ -32,9 +32,11 @@ COLOURS = ("#3f7fc1", "#d07a2d", "#3d9970", "#b05aa5", "#a08a2b", "#c24f4f", "#4
 
 
 def effects_view(effects: Effects | None) -> dict[str, Any] | None:
-    """Return the `MAX_DRAWN` largest effects, drawn on one scale, and the size of every effect.
+    """Return what a page shows about the effects of columns; None if `effects` is None.
 
-    Return None if `effects` is None.
+    `drawn` has drawings of the `MAX_DRAWN` largest effects, all on one scale whose edge is `top`; `pairs` has heat maps
+    of interactions, `sizes` the name and the size of every effect, and `legend` the colours of the outputs if there are
+    several. `noise` is True if every drawn effect has the deviations of its privacy noise.
     """
     if effects is None:
         return None
@@ -60,9 +62,10 @@ def effects_view(effects: Effects | None) -> dict[str, Any] | None:
 def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
     """Draw one effect: a line for each output of a numeric column; bars, or a table of classes, for a category.
 
-    `top` is the value at the edge of a drawing. `classes` is the number of outputs; a category has bars if it is 1,
-    else a table. Of a category only the `MAX_BARS` levels with the largest absolute values are shown, in the order of
-    the schema; `left` counts the others.
+    The result has `svg`, `bars` or `table`; unused entries are None. `top` is the value at the edge of a drawing.
+    `classes` is the number of outputs: a column of categories has bars if it is 1, else a table. Of its categories only
+    the `MAX_BARS` with the largest absolute values are shown, in the order of the schema; `left` counts the categories
+    that are not shown.
     """
     shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high", "bins"))
     shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
@@ -84,7 +87,12 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
 
 
 def _heat_map(surface: Surface) -> dict[str, Any]:
-    """Draw a rectangle for each pair of levels: blue if they raise the output together, orange if they lower it."""
+    """Draw the interaction of two columns as a heat map: a rectangle for each pair of levels of the two columns.
+
+    It is blue where the pair raises the output and orange where it lowers it; a larger value is more opaque. The first
+    column runs from the bottom to the top. The result has the `svg`, the names of the columns, the ends of both axes
+    and the largest absolute value (`most`).
+    """
     lines, others = surface.values.shape
     width, height = WIDTH / others, 2 * HEIGHT / lines
     top = float(np.abs(surface.values).max()) or 1.0
@@ -113,9 +121,10 @@ def _stop(level: str) -> str:
 
 
 def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:
-    """Return a bar from the middle to the right or, for a negative `value`, to the left, in per cent of the width.
+    """Return a bar from the middle to the right or, for a negative `value`, to the left.
 
-    It ends at the edge if abs(value) is `top` or more. `noise` is the text beside it, or None.
+    `left` and `width` are in per cent of the drawing: the bar ends at its edge if `abs(value) >= top`. `noise` is the
+    text beside the bar, or None.
     """
     share = 50 * min(abs(value) / top, 1.0)
     return {

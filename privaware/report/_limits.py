@@ -17,10 +17,11 @@ UNREAD = ("style", "script", "svg")
 
 
 def missing_statements(card: ModelCard, text: str) -> list[str]:
-    """Return the statements of the card's guarantee that `text`, the text of a page by `page_text`, lacks.
+    """Return the statements of the card's guarantee that are missing in `text`, the text of a page by `page_text`.
 
     The statements are the sentence of the guarantee, epsilon and delta, unit, relation, the composed total, each
-    release, and the ledger entry. For the sentence, today's wording or the stored one is enough.
+    release, and the ledger entry. The sentence counts as present in the wording of this version or as the card stores
+    it.
     """
     guarantee = card.guarantee
     epsilon, delta = _words.rounded_up(guarantee.epsilon), _words.rounded_up(guarantee.delta)
@@ -39,7 +40,7 @@ def missing_statements(card: ModelCard, text: str) -> list[str]:
 
 
 def page_text(page: str) -> str:
-    """Return the text of an HTML page on one line, without the contents of the elements `UNREAD`."""
+    """Return the text of an HTML page on one line, without the contents of its styles, scripts and drawings (SVG)."""
     reader = _Text()
     reader.feed(page)
     reader.close()
@@ -73,13 +74,19 @@ LEARNED_ELSEWHERE = {
 
 
 def _features(card: ModelCard) -> list[Mapping[str, Any]]:
-    """Return the descriptions of all features, and of the features inside `mixed` that read texts or images."""
+    """Return the descriptions of all features of a card, and of the features that are nested in them.
+
+    A feature such as `mixed` names the features that read its texts (`text`) and its images (`image`).
+    """
     inner = [each for feature in card.features for each in (feature.get("text") or {}, *(feature.get("image") or ()))]
     return [*card.features, *(each for each in inner if isinstance(each, Mapping))]
 
 
 def limitations(card: ModelCard) -> list[str]:
-    """Return the limitations, one sentence each; the owner's own limitations come last."""
+    """Return the limitations of the guarantee and the model, one or two sentences each.
+
+    The limitations that the owner stated come last.
+    """
     guarantee, schema = card.guarantee, card.schema
     lines = []
     if guarantee.unit == "row":

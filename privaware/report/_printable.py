@@ -17,10 +17,10 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\ufff
 
 
 def printable(card: ModelCard) -> ModelCard:
-    """Return the card without private entries, and with a replacement character for each unprintable one.
+    """Return a copy of `card` without private entries, and with U+FFFD in the place of each unprintable character.
 
-    An entry is private if its name is in `PRIVATE`. Only `settings`, `features`, `architecture` and the dicts and
-    lists inside them are searched.
+    An entry is private if its name, in lower case, is in `PRIVATE`. Private entries are removed from `settings`,
+    `features`, `architecture` and the dicts and lists inside them. Characters are replaced in the whole card.
     """
     entries = card.json()
     entries |= {name: _public(entries[name]) for name in ANY_NAMES}

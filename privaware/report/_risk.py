@@ -95,15 +95,17 @@ def _number(value: Any) -> float:
 
 
 def largest_rates(card: ModelCard) -> AttackRates:
-    """Compute bounds on the rates of an attack on all events of a card together."""
+    """Return upper bounds on the true positive rates of any membership attack on all releases of a card together."""
     event = sum((part.event for part in card.events), start=NOTHING)
     return attack_rates(event, card.guarantee.epsilon, card.guarantee.delta)
 
 
 def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., str]) -> dict[str, Any]:
-    """Return the membership game in words, the largest attack rates at `FPRS`, and a chart of them.
+    """Return the risk of attacks for a page: the membership game in words, bounds on attacks, and a chart.
 
-    The chart also has the curve of the `audit`, if there is one. `draw` renders a chart function and its argument.
+    The bounds are the largest true positive rates at the false positive rates `FPRS`. The chart has the curve of these
+    bounds, and the measured curve of the `audit` unless it is None. `draw(function, argument)` returns the SVG of the
+    chart that `function(argument)` makes.
     """
     rates = largest_rates(card)
     points = [
@@ -129,7 +131,10 @@ def risk_view(card: ModelCard, audit: AuditRecord | None, draw: Callable[..., st
 
 
 def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """Return the sentences of an audit, and a table of the possible and the measured rates at `FPRS`."""
+    """Return the result of an audit as text, and `rates`: true positive rates at each false positive rate in `FPRS`.
+
+    `possible` is the largest rate that the releases of `card` allow, and `measured` is the rate that the audit found.
+    """
     possible = largest_rates(card).at(np.array(FPRS))
     claim = _words.rounded_up(audit.epsilon_claimed)
     verdict = (
@@ -161,9 +166,9 @@ def audit_view(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
 def _measured(audit: AuditRecord, fpr: float) -> str:
     """Return the measured true positive rate at the false positive rate `fpr`, with its interval, as percentages.
 
-    They are read from the audit. An audit of an earlier version does not state them: then the rate is the largest of
-    all points with a false positive rate of at most `fpr`, with its Clopper-Pearson interval if the number of members
-    is known. Without such a point, the text says that there are too few canaries.
+    Both are read from `audit.rates`. If an audit of an earlier version lacks them, the rate is the largest true
+    positive rate of all points in `audit.roc` with a false positive rate of at most `fpr`, with its Clopper-Pearson
+    interval if the number of members is known. Without such a point, the text says that there are too few canaries.
     """
     if fpr in audit.rates:
         tpr, *ends = (f"{_words.number(100 * rate, 3)}%" for rate in audit.rates[fpr])

@@ -47,10 +47,11 @@ CLASSES = {"strong": "yes", "moderate": "fair", "weak": "no"}
 
 
 def guarantee_words(card: ModelCard) -> str:
-    """Return the sentence of the guarantee in today's words.
+    """Return the sentence of the guarantee in the wording of this version.
 
-    A card of an earlier version stores an earlier wording of the same facts. A sentence that follows from no facts of
-    the card is returned as it is stored, because `verify` reports it.
+    If the card stores the wording of an earlier version, the sentence is made again from the facts of the card. Any
+    other stored sentence is returned, with its numbers formatted by `tidy`, even if it contradicts the card: `verify`
+    reports that.
     """
     guarantee = card.guarantee
     flaw = CHOSEN_WITHOUT_NOISE if card.search.get("workflow") == "standard" else ""
@@ -88,22 +89,28 @@ def introduction(card: ModelCard, certified: bool) -> str:
 
 
 def protection_class(card: ModelCard, certified: bool) -> tuple[str, str]:
-    """Return the strength of the guarantee ("strong", "moderate" or "weak"), and its colour class.
+    """Return the strength of the guarantee in words, and the CSS class of its colour.
 
-    The colour class is "yes" (green), "fair" or "no", in the order of strength. A guarantee that is not certified has
-    the colour class "no" and is called "weak" if it is weak, else "not certified".
+    They are ("strong", "yes"), ("moderate", "fair") or ("weak", "no") by the epsilon of the card. Unless `certified`,
+    the class is "no", and the word is "weak" for a weak guarantee, else "not certified".
     """
     word = protection(card.guarantee.epsilon)
     return (word, CLASSES[word]) if certified else ("weak" if word == "weak" else "not certified", "no")
 
 
 def paid_bounds(card: ModelCard) -> bool:
-    """Whether ranges and categories were released with part of the budget, by the descriptions of the releases."""
+    """Whether ranges and categories were released with part of the budget.
+
+    This is so if the description of any release on the card contains "bound" or "schema".
+    """
     return any("bound" in part.what.lower() or "schema" in part.what.lower() for part in card.events)
 
 
 def origin_sentence(card: ModelCard) -> str:
-    """Return where the schema comes from, in a few words, and whether anybody reviewed it."""
+    """Return a few words that say where the schema comes from: built in, declared, estimated, or drafted from the rows.
+
+    For a draft they say that nobody reviewed it.
+    """
     origin = card.data.get("origin")
     if not card.schema.reviewed:
         origin = "drafted"
@@ -144,7 +151,10 @@ def bounds_sentence(card: ModelCard) -> str:
 
 
 def selection_sentence(card: ModelCard) -> str:
-    """Return words about an earlier run that selected the columns, whose cost is not part of epsilon; or nothing."""
+    """Return sentences about an earlier run that selected the columns, whose cost is not part of the model's epsilon.
+
+    The text is empty if the card names no such run.
+    """
     selected = card.data.get("selected")
     if not isinstance(selected, dict):
         return ""
@@ -158,7 +168,10 @@ def selection_sentence(card: ModelCard) -> str:
 
 
 def ledger_sentence(card: ModelCard) -> str:
-    """Return the total of the ledger when the model was charged; nothing if the ledger had no other charge."""
+    """Return a sentence with the number and the total cost of all charges in the ledger when the model was charged.
+
+    The text is empty if the card does not record them, because the ledger had no other charge.
+    """
     total = card.data.get("ledger")
     if not isinstance(total, dict) or not (price := _price(total)):
         return ""
@@ -169,7 +182,10 @@ def ledger_sentence(card: ModelCard) -> str:
 
 
 def _price(facts: dict[str, Any]) -> str:
-    """Return the `epsilon` and the `delta` of `facts` in words; nothing if one of them is no number of at least 0."""
+    """Return the entries `epsilon` and `delta` of `facts` in words.
+
+    The text is empty if one of them is missing or is no number of at least 0.
+    """
     epsilon, delta = facts.get("epsilon"), facts.get("delta")
     for part in (epsilon, delta):
         if isinstance(part, bool) or not isinstance(part, (int, float)) or not part >= 0:
@@ -178,7 +194,7 @@ def _price(facts: dict[str, Any]) -> str:
 
 
 def private_search(card: ModelCard) -> bool:
-    """Whether a release of the card is a search on the private rows."""
+    """Whether a release of the card is a search on the private rows: its description contains "search with"."""
     return any("search with" in part.what for part in card.events)
 
 
@@ -198,7 +214,10 @@ def tuning_sentence(card: ModelCard) -> str:
 
 
 def accountants_sentence(card: ModelCard) -> str:
-    """Return words that say which accountants computed epsilon, and whether two independent ones agree."""
+    """Return sentences with the epsilon of each accountant, and with the method whose epsilon is reported.
+
+    One more sentence follows if both `pld` and `cf` computed epsilon and agree.
+    """
     guarantee = card.guarantee
     known = {name: epsilon for name, epsilon in guarantee.accountants.items() if epsilon is not None}
     listed = ", ".join(f"{name} {_words.rounded_up(epsilon)}" for name, epsilon in known.items())
@@ -210,23 +229,29 @@ def accountants_sentence(card: ModelCard) -> str:
 
 
 def agree(card: ModelCard) -> bool:
-    """Whether the two independent accountants agree within half a per cent; True if one of them is missing."""
+    """Whether the epsilons of the accountants `pld` and `cf` differ by at most 0.5% of the larger one.
+
+    True if one of them is missing.
+    """
     pld, cf = card.guarantee.accountants.get("pld"), card.guarantee.accountants.get("cf")
     return pld is None or cf is None or abs(pld - cf) <= 0.005 * max(pld, cf)
 
 
 def noise_sentence(card: ModelCard) -> str:
-    """Return words that say where the noise comes from and how it is released."""
+    """Return a sentence that says whether the operating system or a recorded seed keys the generator of the noise.
+
+    It also says that noise is released on a lattice, that is, in multiples of a power of 2.
+    """
     key = "the operating system" if card.guarantee.seed is None else "a recorded seed"
     return f"Noise is keyed by {key} and released on a lattice."
 
 
 def arithmetic_sentence(card: ModelCard) -> str:
-    """Return words that say how the trained learner sums over rows.
+    """Return a sentence about the rounding of sums over rows, by the attribute `sums` of the learners of the card.
 
-    The text is empty if the learner is unknown or does not state it. If a search chose a learner, only this learner
-    counts, and otherwise all learners on the card. Sums are called exact only if they are exact in every learner that
-    counts.
+    If a search chose a learner, only this learner counts, and otherwise all learners that the card names. If `sums` is
+    "exact" for every learner, the sums have no rounding error. If it is "bounded" for at least one, a bound on the
+    rounding error is part of the sensitivity. Otherwise the text is empty.
     """
     point = card.search.get("point")
     chosen = point.get("learner") if isinstance(point, dict) else None

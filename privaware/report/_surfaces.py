@@ -32,7 +32,11 @@ Levels = tuple[list[float], tuple[str, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """The interaction of two columns: `values` has shape (levels of `columns[0]`, levels of `columns[1]`)."""
+    """The interaction of two columns: what their values add to an output beyond the effect of each column alone.
+
+    `columns` are their names, and `levels` are the names of the levels of each. `values` has shape (levels of
+    `columns[0]`, levels of `columns[1]`); the mean of each line and of each column of it is 0.
+    """
 
     columns: tuple[str, str]
     levels: tuple[tuple[str, ...], tuple[str, ...]]
@@ -40,17 +44,18 @@ class Surface:
 
     @property
     def size(self) -> float:
-        """The largest change of the output over the surface."""
+        """The largest of `values` minus the smallest."""
         return float(np.ptp(self.values))
 
 
 def surfaces(
     model: Model, levels_of: Callable[[int], Levels], middle: np.ndarray, shown: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[Surface, ...]:
-    """Return the `MAX_DRAWN` largest surfaces of the first `MAX_PAIRS` of `strongest_pairs`, the largest first.
+    """Compute the surfaces of the first `MAX_PAIRS` of `strongest_pairs`, and return the `MAX_DRAWN` largest in order.
 
-    `levels_of` returns the values and names of the levels of the column at an index. `middle` is the row at which the
-    other columns are held. `shown` converts outputs to drawn values.
+    `levels_of` returns the values and names of the levels of the column at an index. `middle` has one value for each
+    column, at which it is held while two others vary. `shown` converts outputs of the model, of shape (rows, outputs),
+    to drawn values; only the first column of its result is used.
     """
     computed = []
     for first, second in strongest_pairs(model)[:MAX_PAIRS]:
@@ -65,9 +70,11 @@ def surfaces(
 
 
 def strongest_pairs(model: Model) -> list[tuple[int, int]]:
-    """Return pairs of column indices, ordered by how far their trees are from a sum of two columns, largest first.
+    """Return the pairs of column indices, the smaller first, that share a tree, the strongest interaction first.
 
-    Return no pairs for more than two classes, and for a model that does not consist of trees of depth 2.
+    The strength of a pair is the sum of `abs(leaf[0] - leaf[1] - leaf[2] + leaf[3])` over its trees, by the values of
+    the four leaves for the last output. Pairs of strength 0 are left out. Return no pairs for more than two classes,
+    and for a model without trees of depth 2.
     """
     described = model.architecture
     if described.get("name") != "trees" or described.get("depth") != 2 or len(model.schema.classes) > 2:

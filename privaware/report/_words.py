@@ -33,10 +33,10 @@ LABEL_UNITS = ("label", "labels")  # units that protect only the target
 
 
 def tidy(sentence: str, epsilon: float) -> str:
-    """Write the numbers of a sentence as the report does.
+    """Return `sentence` with its numbers written as in the report.
 
-    `epsilon` and exp(epsilon), which older sentences rounded to the nearest number, are rounded up. Exponents lose
-    their leading zero.
+    Where the sentence has `epsilon` or exp(epsilon) rounded to the nearest number, as older sentences have, it is
+    rounded up instead. Exponents lose their leading zero and a plus sign.
 
     >>> tidy("a factor of 2.72 (epsilon 0.9997), plus 1e-05 (delta)", 0.99974)
     'a factor of 2.72 (epsilon 0.9998), plus 1e-5 (delta)'
@@ -61,7 +61,7 @@ def date(days: float) -> str:
 
 
 def unproven_reason(event: events.Event) -> str | None:
-    """Return why `event` has no proven guarantee; None if it has one."""
+    """Return the reason of the first `Unproven` event in `event`; None if the guarantee of `event` is proven."""
     return next((str(part.reason) for part in events.nested(event) if isinstance(part, events.Unproven)), None)
 
 
@@ -134,7 +134,7 @@ MAX_ITEMS = 6
 
 
 def setting(x: Any) -> str:
-    """Format a public setting as text.
+    """Format a public setting as text; None and a mapping are written as JSON.
 
     >>> setting([3, 0.5]), setting([13, 9, 16, 7, 15, 6, 5]), setting([]), setting(True)
     ('3, 0.5', '7 numbers from 5 to 16', 'none', 'yes')

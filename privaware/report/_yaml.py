@@ -18,7 +18,11 @@ __all__ = ["yaml"]
 
 
 def yaml(value: dict[str, Any]) -> str:
-    """Return the YAML document of a mapping; its names must be plain words."""
+    """Return the YAML document of a mapping, with a line break at its end.
+
+    The mapping may contain mappings, lists, texts, numbers, booleans and None. Its keys are not quoted, so they must be
+    plain words or numbers.
+    """
     return "".join(f"{line}\n" for line in _block(value, ""))
 
 

@@ -31,7 +31,7 @@ class Evolution:
     most: int
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
-        """Return the fittest set of all generations, as a mask over `width` columns.
+        """Return the fittest set of all generations, as a mask (width,) over `width` columns.
 
         `fitness` is called once for each generation. If it uses released scores only, the search is post-processing.
         """

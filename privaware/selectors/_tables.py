@@ -54,11 +54,13 @@ Tables with the target get the most, because they decide most about a column.
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Noisy centred counts: `single` (slots,) is sum P e_i, `joint` (slots, slots) is sum (P e_i)(P e_j)'.
+    """Noisy counts of a table in one-hot form, centred to mean 0 over the slots of each column.
 
-    The docstring of the module explains the symbols. `slots` is the number of slots of each column, the target last,
-    and `rows` the declared number of rows. `noise` (columns + 1, columns + 1) is the standard deviation of one noisy
-    entry of the table of each pair, before centring.
+    A slot is a possible value of a column (a category or bin), so a one-hot row has one entry for each slot. `slots` is
+    the number of slots of each column, the target last. `single` (slots,) is the noisy sum of the one-hot rows. `joint`
+    (slots, slots) has the noisy two-way counts of each pair of different columns. `rows` is the declared number of
+    rows. `noise` (columns + 1, columns + 1) is the standard deviation of the noise of an entry in the table of each
+    pair, before centring.
     """
 
     slots: tuple[int, ...]
@@ -69,7 +71,7 @@ class Tables:
 
 
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
-    """Return the number of slots of each column, and last the number of slots of the target.
+    """Return the number of slots (possible values, as one-hot entries) of each column, and last of the target.
 
     `bins` is the number of bins for numbers without declared bins, and for a regression target. Raise `WrongInput`
     unless `schema` is a table with columns.
@@ -80,7 +82,10 @@ def slots(schema: Schema, bins: int) -> tuple[int, ...]:
 
 
 def owners(schema: Schema, bins: int) -> np.ndarray:
-    """Return the index of the column of each slot, without the slots of the target; `bins` is as for `OneHot`."""
+    """Return, for each entry of a one-hot row without target, the index of its column in `schema.used`.
+
+    `bins` is the number of bins for numbers without declared bins; with 0 such a number has one entry.
+    """
     return np.repeat(np.arange(len(schema.used)), slots(schema, bins)[:-1])
 
 
@@ -94,7 +99,10 @@ def expect_table(schema: Schema) -> None:
 
 
 def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
-    """Yield one-hot rows over all columns and the target, a block of rows at a time; `bins` is as for `slots`."""
+    """Yield one-hot rows (rows, entries of all columns and of the target), a block of rows at a time.
+
+    `bins` is the number of bins for numbers without declared bins, and for a regression target.
+    """
     sizes = slots(data.schema, bins)
     encode = OneHot(bins=bins, norm=math.sqrt(len(sizes) - 1))
     step = max(1, MAX_ONE_HOT_ENTRIES // sum(sizes))
@@ -106,7 +114,7 @@ def blocks(data: Data, bins: int) -> Iterator[np.ndarray]:
 
 
 def _target(data: Data, size: int) -> np.ndarray:
-    """Return the slot of each row's target: its class, or one of `size` equal bins of the declared range.
+    """Return the index of each row's target: its class, or one of `size` equal bins of the declared range.
 
     A target outside the range is in the nearest bin, a missing one in the first. Raise `WrongInput` if a regression has
     no declared range.
@@ -121,9 +129,10 @@ def _target(data: Data, size: int) -> np.ndarray:
 
 
 def release(data: Rows, bins: int, noise: float, rng: Rng) -> Tables:
-    """Return the tables of all pairs, from one Gaussian release at noise multiplier `noise` and sensitivity 1.
+    """Return the noisy two-way tables of all pairs of columns, and of columns with the target.
 
-    `bins` is as for `slots`.
+    They are one Gaussian release at noise multiplier `noise` and sensitivity 1. `bins` is the number of bins for
+    numbers without declared bins, and for a regression target.
     """
     counts = TwoWayCounts(schema=data.schema, bins=bins)
     return counts.release(data.parts.total(counts), noise, rng)
@@ -131,9 +140,10 @@ def release(data: Rows, bins: int, noise: float, rng: Rng) -> Tables:
 
 @dataclass(frozen=True, kw_only=True)
 class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
-    """All two-way tables as one integer matrix (slots, slots), which is a product of one-hot blocks.
+    """All two-way tables of columns and target as one integer matrix: `one_hot.T @ one_hot` for the one-hot rows.
 
-    `bins` is as for `slots`.
+    The release is `Tables`, with Gaussian noise. `bins` is the number of bins for numbers without declared bins, and
+    for a regression target.
     """
 
     schema: Schema
@@ -153,9 +163,10 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
 
 
 def _noisy_tables(exact_counts: np.ndarray, rows: int, sizes: tuple[int, ...], noise: float, rng: Rng) -> Tables:
-    """Return the noisy tables from the exact two-way counts (slots, slots).
+    """Return the noisy tables from the exact two-way counts, a matrix over the one-hot entries of columns and target.
 
-    `rows` is the declared number of rows, `sizes` the result of `slots`, and `noise` the noise multiplier.
+    `rows` is the declared number of rows, `sizes` the number of entries of each column (the target last), and `noise`
+    the noise multiplier.
     """
     families = _families(sizes)
     exact_single = _centred_multiples(np.diagonal(exact_counts), sizes, 0)
@@ -187,10 +198,11 @@ def _noisy_tables(exact_counts: np.ndarray, rows: int, sizes: tuple[int, ...], n
 
 @dataclass(frozen=True, kw_only=True)
 class _Family:
-    """A family of tables that share one sensitivity bound.
+    """A group of tables that share one sensitivity bound and one part of the budget.
 
-    `pairs` is a mask over pairs of columns. `mask` is the same mask over the entries of the joint counts. `unit` is the
-    number by which the entries are divided before noise is added.
+    `pairs` is a mask (columns + 1, columns + 1) of the pairs of columns whose tables belong to it. `mask` is the same
+    mask over the entries of the joint counts. Entries are divided by `unit` before noise is added, and multiplied by it
+    afterwards.
     """
 
     pairs: np.ndarray
@@ -199,10 +211,11 @@ class _Family:
 
 
 def _families(sizes: tuple[int, ...]) -> dict[str, _Family]:
-    """Return the families "single", "target" and "pair", each with its share of the budget.
+    """Return the families "single" (counts of one column), "target" (tables with the target) and "pair" (other tables).
 
-    `sizes` are the numbers of slots of the columns, the target last. A family other than "single" is left out if all
-    its tables are constant, and the other families share its part of the budget.
+    Each family gets its part of `BUDGET_SHARES`. `sizes` are the numbers of one-hot entries of the columns, the target
+    last. "target" or "pair" is left out if all its tables are constant; the other families then share its part of the
+    budget.
     """
     squares = 1 - 1 / np.array(sizes)  # squared norms of centred one-hot blocks
     upper = np.triu(np.ones((len(sizes),) * 2, dtype=bool), 1)
@@ -221,20 +234,26 @@ def _families(sizes: tuple[int, ...]) -> dict[str, _Family]:
 
 
 def column_sums(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return sums over the slots of each column along `axis`; `sizes` are the numbers of slots."""
+    """Return the sums of `values` over the one-hot entries of each column, along `axis`.
+
+    `sizes` has the number of entries of each column; in the result `axis` has one entry for each column.
+    """
     return np.asarray(np.add.reduceat(values, np.concatenate([[0], np.cumsum(sizes)[:-1]]), axis=axis))
 
 
 def _spread(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return one value for each slot along `axis`, repeated from one value for each column.
+    """Return `values` with the entry of each column repeated for its one-hot entries, along `axis`.
 
-    `sizes` are the numbers of slots of the columns.
+    `sizes` has the number of one-hot entries of each column.
     """
     return np.repeat(values, sizes, axis=axis)
 
 
 def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return `values` minus, along `axis`, the mean over each column's slots; `sizes` are the numbers of slots."""
+    """Return `values` minus, along `axis`, the mean over the one-hot entries of each column.
+
+    `sizes` has the number of entries of each column.
+    """
     shape = [1] * values.ndim
     shape[axis] = len(sizes)
     means = column_sums(values, sizes, axis) / np.array(sizes).reshape(shape)
@@ -242,7 +261,10 @@ def _centred(values: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarra
 
 
 def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    """Return `_centred(counts, sizes, axis)` times the number of slots of each column: integers."""
+    """Return integer `counts`, centred along `axis` and multiplied by the number of one-hot entries of each column.
+
+    This is `_centred(counts, sizes, axis)` times these numbers, which are `sizes`; the result is exact.
+    """
     shape = [1] * counts.ndim
     shape[axis] = sum(sizes)
     times = _spread(np.array(sizes, dtype=np.int64), sizes, 0).reshape(shape)
@@ -250,11 +272,12 @@ def _centred_multiples(counts: np.ndarray, sizes: tuple[int, ...], axis: int) ->
 
 
 def uncertainties(tables: Tables) -> np.ndarray:
-    """Return the symmetrical uncertainty 2 (1 - H(a, b) / (H(a) + H(b))) of all pairs, the target last.
+    """Return the symmetrical uncertainty `2 * (1 - H(a, b) / (H(a) + H(b)))` of all pairs of columns, the target last.
 
-    The result has shape (columns + 1, columns + 1) and is post-processing of a release. The deviation of a table from
-    independence is shrunk by the fraction of it that the known noise explains (the James-Stein rule), so noise alone
-    does not look like dependence.
+    H is the entropy in bits. The result is in [0, 1], has shape (columns + 1, columns + 1) and is post-processing of a
+    release. A pair with `H(a) + H(b)` of at most `MIN_ENTROPY` gets 0. The deviation of a table from independence is
+    shrunk by the fraction of it that the known noise explains (the James-Stein rule), so noise alone does not look like
+    dependence.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)
@@ -277,7 +300,7 @@ def uncertainties(tables: Tables) -> np.ndarray:
 
 
 def _bits(share: np.ndarray) -> np.ndarray:
-    """Return -p log2(p) for each probability."""
+    """Return `-p * log2(p)` for each probability p in `share`; 0 for a probability of 0."""
     return np.asarray(-share * np.log2(np.where(share > 0, share, 1.0)))
 
 

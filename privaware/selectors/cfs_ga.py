@@ -88,11 +88,11 @@ class CfsGa(Selector):
 
 
 def merits(masks: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    """Return the merit k r / sqrt(k + k (k - 1) f) of each set in `masks`, a boolean matrix (sets, columns).
+    """Return the merit `k * r / sqrt(k + k * (k - 1) * f)` of each set in `masks`, a boolean matrix (sets, columns).
 
     k is the number of columns in the set, r the mean symmetrical uncertainty of its columns with the target, and f the
-    mean symmetrical uncertainty of pairs of its columns. `shared` is the result of `uncertainties`. The empty set has
-    merit 0.
+    mean symmetrical uncertainty of pairs of its columns. `shared` has the symmetrical uncertainties of all pairs, the
+    target last. The empty set has merit 0.
 
     >>> two = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])  # a column and its copy
     >>> merits(np.array([[True, False], [True, True]]), two).tolist()

@@ -65,7 +65,7 @@ SETS_PER_BATCH = 4096
 """Number of sets of columns whose models are trained together."""
 
 ENTRIES = Lattice(bound=1.0, bits=20)
-"""Lattice of the entries of validation rows and, for DP-SGD, of training rows."""
+"""Multiples of 2^-20 in [-1, 1], to which entries of validation rows and, for DP-SGD, of training rows are rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +174,10 @@ class Pafs(Selector):
 
 
 class _Trials:
-    """The noisy scores of the sets tried so far, and the rows on which `left` more sets can be tried.
+    """The training and validation rows of a selection, and the noisy scores of the sets of columns tried so far.
 
-    `settings` says how models are trained. `noise` is the noise multiplier of a score, and `1 / noise` the epsilon of
-    the models of one set by objective perturbation.
+    At most `left` more sets can be tried by `fitness`. `settings` says how models are trained. `noise` is the noise
+    multiplier of a score, and `1 / noise` the epsilon of the models of one set by objective perturbation.
     """
 
     def __init__(self, settings: Pafs, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
@@ -188,10 +188,10 @@ class _Trials:
         self.scores: dict[bytes, float] = {}
 
     def fitness(self, masks: np.ndarray) -> np.ndarray:
-        """Return the noisy scores of the sets in `masks`.
+        """Return the noisy scores of the sets in `masks`, a boolean matrix (sets, columns).
 
-        A model is trained for each new set, until as many sets as were charged have been tried. Then new sets score
-        -inf.
+        Models are trained for each set that has no score yet, until as many sets as were charged have been tried. Then
+        sets without a score get -inf.
         """
         keys = [line.tobytes() for line in np.packbits(masks, axis=1)]
         new = {key: at for at, key in enumerate(keys) if key not in self.scores}
@@ -219,8 +219,8 @@ class _Trials:
     def _noisy_scores(self, masks: np.ndarray, *, pure: bool = False) -> np.ndarray:
         """Train one private model on each set of columns in `masks`; return noisy counts of correct predictions.
 
-        A line of `masks` (sets, columns) is true for the columns of one set. The predictions are for the validation
-        rows. The noise is Laplace noise with `pure`, else Gaussian noise.
+        A row of the boolean matrix `masks` (sets, columns) is one set. The predictions are for the validation rows. The
+        noise is Laplace noise with `pure`, else Gaussian noise.
         """
         problems, sets = len(self.goal), len(masks)
         wide = np.hstack([masks[:, self.owner], np.ones((sets, 1), dtype=bool)])
@@ -237,7 +237,11 @@ class _Trials:
         return np.asarray(release(exact_counts, noise=self.noise * one, sensitivity=one))
 
     def _by_objective_perturbation(self, masks: np.ndarray, norms: np.ndarray) -> np.ndarray:
-        """Return weights (problems * sets, entries); `masks` are (sets, entries), and `norms` bound the rows' norms."""
+        """Return weights (problems * sets, entries) of models trained by objective perturbation, problem after problem.
+
+        `masks` (sets, entries) are the entries of a one-hot row that each model uses, and `norms` (sets,) bound the
+        norms of masked rows. There is one problem for each class if there are more than two classes, otherwise one.
+        """
         problems, sets = len(self.goal), len(masks)
         return fit_many(
             self.rows,
@@ -251,8 +255,8 @@ class _Trials:
     def _by_descent(self, masks: np.ndarray, norms: np.ndarray) -> np.ndarray:
         """Return the sums over steps of the weights that DP-SGD finds, of shape (problems * sets, entries).
 
-        `masks` (sets, entries) are the entries that each model uses, and `norms` bound the norms of masked rows. A
-        model predicts the same with the sum of its weights over steps as with their mean.
+        `masks` (sets, entries) are the entries that each model uses, and `norms` (sets,) bound the norms of masked
+        rows. A model predicts the same with the sum of its weights over steps as with their mean.
         """
         settings, rows = self.settings, ENTRIES.round(self.rows)
         problems, (sets, width) = len(self.goal), masks.shape
@@ -279,8 +283,8 @@ class _Trials:
 def _slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Return the exact sums (problems, entries) over `rows` of the gradients at public `weights` (problems, entries).
 
-    `rows` lie on the lattice `ENTRIES`, and `goal` (problems, rows) are targets as `targets` returns them. `MARGIN`
-    leaves room for the rounding of the total.
+    Entries of `rows` are multiples of 2^-20 (`ENTRIES`), and `goal` (problems, rows) are targets as `targets` returns
+    them. Gradients are scaled by `1 - MARGIN`, which leaves room for the rounding of the total.
     """
     slopes = (1 - MARGIN) * lattice_slopes(schema, exact_products(weights, rows), goal)
     return np.asarray(outer_sum(SLOPES.round(slopes).T, rows, SLOPES, ENTRIES))
@@ -289,8 +293,9 @@ def _slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.
 def exact_products(weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return weights (models, columns) times rows (rows, columns) as (models, rows), without rounding errors.
 
-    The weights are released. `rows` lie on the lattice `ENTRIES`, and the weights are rounded to another lattice. The
-    predicted class of a row is then a function of the row and the release alone, not of the row's position.
+    The weights are released. Entries of `rows` are multiples of 2^-20 (`ENTRIES`), and the weights are rounded to
+    multiples of a power of two that keeps all products exact. The predicted class of a row is then a function of the
+    row and the release alone, not of the row's position.
     """
     bits = MANTISSA - ENTRIES.bits - math.ceil(math.log2(rows.shape[1]))
     public = Lattice(bound=max(float(np.abs(weights).max(initial=0.0)), 2.0**-99), bits=bits)
@@ -310,7 +315,10 @@ def _secret_count(models: int, rng: Rng) -> int:
 
 
 def _encoded(data: Data) -> np.ndarray:
-    """Return one-hot rows with a constant; each column, and the constant, adds at most 1 to a row's squared norm."""
+    """Return one-hot rows with a constant 1 as last entry, (rows, entries), in float64.
+
+    Each column, and the constant, adds at most 1 to a row's squared norm.
+    """
     rows = OneHot(norm=math.sqrt(OneHot().squares(data.schema)))(data.x, data.schema)
     return np.hstack([rows.astype(float), np.ones((len(data), 1))])
 

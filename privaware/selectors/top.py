@@ -73,10 +73,12 @@ class Top(Selector):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
-    """Counts (slots of all columns and of the target, slots of the target) as integers.
+    """Integer counts of how often each value of a column occurs with each value of the target.
 
-    The release is the names, in the order of the schema, of `columns` columns that depend most on the target. Each is
-    chosen by one `Rng.choose` at epsilon 1 / noise among the columns not chosen before. `bins` is as for `slots`.
+    The counts are a matrix (one-hot entries of all columns and of the target, entries of the target). The release is
+    the names, in the order of the schema, of `columns` columns that depend most on the target. Each is chosen by one
+    `Rng.choose` at epsilon `1 / noise` among the columns not chosen before. `bins` is the number of bins for numbers
+    without declared bins, and for a regression target.
     """
 
     schema: Schema
@@ -105,10 +107,11 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
 
 
 def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-    """Return T = sum of |n_sc - n_s n_c / n| over slots s and classes c for each column, in rows.
+    """Return, for each column, the L1 distance of its table with the target from independence, in rows.
 
-    T is the L1 distance of the column's table with the target from independence. `table` (slots, classes) holds the
-    counts of all columns, `classes` the class counts, and `sizes` the number of slots of each column.
+    It is `T = sum_{s,c} |n[s,c] - n[s] * n[c] / n|` over values s of the column and classes c. `table` (one-hot entries
+    of all columns, classes) holds the counts, `classes` the class counts, and `sizes` the number of entries of each
+    column.
     """
     total = max(int(classes.sum()), 1)
     whole = np.int64 if total < 2**31 else object  # Python integers when products exceed 64 bits
@@ -118,10 +121,10 @@ def distances(table: np.ndarray, classes: np.ndarray, sizes: tuple[int, ...]) ->
 
 
 def by_chance(sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    """Return the expected T of each column if it is independent of the target and all slots are equally likely.
+    """Return the expectation of `distances` for columns that are independent of the target, with equally likely values.
 
-    By the normal approximation, no other distribution of independent slots has a larger expected T. `sizes` is the
-    number of slots of each column, the target last.
+    By the normal approximation, no other distribution of independent columns has a larger expectation. `sizes` is the
+    number of values of each column, the target last, and `rows` the declared number of rows.
 
     >>> by_chance((2, 5, 2), 100).round(1).tolist()
     [8.0, 16.0]

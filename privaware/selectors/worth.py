@@ -144,7 +144,7 @@ def worthy(
     most: int,
     blur: float = 0.0,
 ) -> np.ndarray:
-    """Return the mask of the columns that are worth their noise.
+    """Return the mask of the columns that reduce the squared error by more than the noise on their weights adds.
 
     `moments` and `with_target` are the released sums of x x' and x y'. `owner` is the column of each entry of x.
     `penalty` is the ridge penalty. `price` is the squared error over all rows that the noise on one column's weights
@@ -167,9 +167,11 @@ def worthy(
 def explained(
     moments: np.ndarray, with_target: np.ndarray, owner: np.ndarray, selected: np.ndarray, penalty: float, blur: float
 ) -> np.ndarray:
-    """Return the squared error that leaving out each column adds, minus the part that noise alone would explain.
+    """Return the squared error that leaving out each column adds over all rows, minus what noise alone explains.
 
-    `selected` is the mask of the columns in the model; other columns get 0. `worthy` explains the other parameters.
+    `selected` is the mask of the columns in the model; other columns get 0. `moments` and `with_target` are the
+    released sums of x x' and x y', and `owner` is the column of each entry of x. `penalty` is the ridge penalty, and
+    `blur` the standard deviation of the noise in `with_target`.
     """
     inside = np.flatnonzero(selected[owner])
     square, cross = moments[np.ix_(inside, inside)], with_target[inside]

@@ -31,7 +31,10 @@ JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest nu
 
 @dataclass(frozen=True)
 class SearchJournal:
-    """One file in `folder` for each finished job: its models and their noisy scores."""
+    """Files in `folder`, one for each finished job of a search.
+
+    A job is a list of candidates that train together. Its file holds their models and noisy scores.
+    """
 
     folder: Path
 
@@ -39,8 +42,7 @@ class SearchJournal:
         """Return the `Rng` and the job sizes with which this search first began: the given ones if it begins now.
 
         A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume: the folder is
-        emptied and the search starts over.
-        Nothing of the earlier search was ever released.
+        emptied and the search starts over. Nothing of the earlier search was ever released.
         """
         path, fingerprint = self.folder / "state.json", f"{self.folder.name} {fingerprint}"
         if path.exists():
@@ -54,7 +56,10 @@ class SearchJournal:
         return rng, job_sizes
 
     def find(self, name: str, schema: Schema) -> list[Result] | None:
-        """Return the models (with `schema`) and scores of the finished job `name`; None if this run has no such job."""
+        """Return (model, noisy score) for each candidate of the finished job `name`; None if this run has no such job.
+
+        The models get `schema`, which is not stored.
+        """
         from safetensors.numpy import load
 
         path = self._path(name)
@@ -74,7 +79,7 @@ class SearchJournal:
         return results
 
     def keep(self, name: str, results: Sequence[Result]) -> None:
-        """Write the results of the job `name`, atomically; `find` reads them."""
+        """Write `results`, (model, noisy score) for each candidate of the finished job `name`, atomically to a file."""
         from safetensors.numpy import save
 
         about = [

@@ -26,13 +26,16 @@ REFERENCE_DELTA = accounting.DEFAULT_DELTA
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPrice:
-    """The privacy cost of training and scoring a candidate.
+    """The privacy cost of one trial of a search: training a candidate and scoring it.
 
     `space` holds the candidates, and `build` returns a learner for the settings of a candidate. Every `schema` argument
-    describes the training rows. Each candidate has a reference noise multiplier, at which one training costs
-    `reference_epsilon` (at `REFERENCE_DELTA`). The noise multipliers of candidates are proportional to these. At the
-    reference noise multipliers, one score with Laplace noise costs `score_fraction * reference_epsilon`.
-    `reference_noise` is the reference noise multiplier of the first candidate; None computes it.
+    describes the training rows.
+
+    The reference noise multiplier of a candidate is the one at which its training costs `reference_epsilon` (at delta
+    `REFERENCE_DELTA`). All candidates train at the same multiple of their reference noise multipliers, so that they
+    cost about the same. When this multiple is 1, one score with Laplace noise costs epsilon
+    `score_fraction * reference_epsilon`. `reference_noise` is the reference noise multiplier of the first candidate,
+    `space.priced_points()[0]`; None computes it.
     """
 
     space: Space
@@ -42,21 +45,23 @@ class TrialPrice:
     reference_noise: float | None = None
 
     def learner(self, point: Point) -> Mechanism[Model]:
-        """Return the learner of one candidate."""
+        """Return the learner of the candidate `point`."""
         return self.build(self.space.settings(point))
 
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
         """Return the cost of one training that covers every candidate: the event in `declared`, or `AnyOf` all of them.
 
-        The parameters are as for `declared`.
+        `noise` is the noise multiplier of the first candidate, `space.priced_points()[0]`. A training runs the fraction
+        `share` of its steps.
         """
         events = self.declared(schema, noise, share)
         return events[0] if len(events) == 1 else AnyOf(events=events)
 
     def declared(self, schema: Schema, noise: float, share: float = 1.0) -> tuple[Event, ...]:
-        """Return the different costs that the training of a candidate may have.
+        """Return the different costs that the trainings of candidates have: one event for each.
 
-        `noise` is the noise multiplier of the first candidate. A training runs the fraction `share` of its steps.
+        `noise` is the noise multiplier of the first candidate, `space.priced_points()[0]`. A training runs the fraction
+        `share` of its steps.
         """
         costs = (
             truncated(self.learner(point), schema, share).cost(schema, noise * scale)
@@ -65,14 +70,17 @@ class TrialPrice:
         return tuple(dict.fromkeys(costs))
 
     def score(self, schema: Schema, noise: float) -> Event:
-        """Return the cost of one noisy score; `noise` is the noise multiplier of a training of the first candidate."""
+        """Return the cost of one noisy score, when the first candidate trains with noise multiplier `noise`.
+
+        The first candidate is `space.priced_points()[0]`; the noise of scores is proportional to its noise multiplier.
+        """
         return Laplace(noise=noise * self.score_scale(schema))
 
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
-        """Return one candidate for each of `space.priced_points()`, and its relative noise multiplier.
+        """Return (candidate, relative noise multiplier) for each of the candidates `space.priced_points()`.
 
-        The relative noise multiplier is the noise multiplier of the candidate divided by the noise multiplier of the
-        first candidate.
+        The relative noise multiplier is the noise multiplier of the candidate divided by the one of the first
+        candidate.
         """
         points = self.space.priced_points()
         if len(points) == 1:

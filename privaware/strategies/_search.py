@@ -50,7 +50,7 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A search by `strategy` over `space`; `build` returns a learner for the settings of a candidate.
+    """A search for the best model: `strategy` tries candidates of `space`; `build` makes a learner from their settings.
 
     Rows are split once, each by an independent draw: a row is a validation row with probability `held_out`, and
     otherwise a training row. A score is the number of validation rows that a model predicts correctly, plus Laplace
@@ -121,7 +121,7 @@ class Search:
     def model_cost(self, schema: Schema, noise: float) -> Event:
         """Return the cost of one training on the training rows of `schema`; it covers every candidate.
 
-        `noise` is the noise multiplier of the first candidate.
+        `noise` is the noise multiplier of the first candidate, `space.priced_points()[0]`.
         """
         return self.price.training(self.train_schema(schema), noise)
 
@@ -141,9 +141,10 @@ class Search:
         return sum(round_.expected for round_ in self.rounds(schema))
 
     def trial_words(self, schema: Schema) -> str:
-        """Return the number of trials in words, such as "3 trials"; "about" comes before the mean of a secret number.
+        """Return the expected number of trials in words, such as "3 trials".
 
-        Trials of a secret number are drawn independently, so that candidates of a small space repeat.
+        If the number is secret, it is its mean: "about 40 trials, each an independent draw". Candidates of a small
+        space may then repeat.
         """
         number = self.trials(schema)
         trials = f"{number:.4g} trial{'' if number == 1 else 's'}"
@@ -153,7 +154,7 @@ class Search:
         return f"about {trials}, each an independent draw" if secret else trials
 
     def train_schema(self, schema: Schema) -> Schema:
-        """Return `schema` with the expected number of training rows, at least 1."""
+        """Return `schema` with the expected number of training rows: `max(1, round(rows * (1 - held_out)))`."""
         return replace(schema, rows=max(1, round(schema.rows * (1 - self.held_out))))
 
     def run(self, data: Data, noise: float, rng: Rng) -> SearchResult:
@@ -204,7 +205,10 @@ class Search:
         return replace(result, model=replace(result.model, schema=schema))
 
     def _fingerprint(self, data: Data, noise: float) -> str:
-        """Return a hash of everything that a resumed search must have in common with the interrupted search."""
+        """Return a hash of the settings, the noise multiplier and all rows.
+
+        An interrupted search resumes only if its hash is the same.
+        """
         settings = (self.space, self.strategy, self.held_out, self.reference_epsilon, self.score_fraction, noise)
         digest = hashlib.sha256(repr((*settings, data.schema, data.x.shape)).encode())
         for values in (data.x, data.y):

@@ -42,7 +42,10 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A candidate to try; `after` is the number of the trial from whose weights it continues, or None to start anew."""
+    """A candidate to try.
+
+    The trial continues from the weights of the trial numbered `after`, or starts from new weights if `after` is None.
+    """
 
     point: Point
     after: int | None = None
@@ -133,8 +136,9 @@ def _generating_function(x: float, eta: float, gamma: float) -> float:
 class Round:
     """One round of trials.
 
-    Either `count` trials are run and all are reported to the strategy, or a secret number is drawn from `distribution`
-    and only the best is reported. Each trial runs the fraction `share` of the steps of a full training.
+    Exactly one of `count` and `distribution` is given. Either `count` trials are run and all are reported to the
+    strategy, or a secret number of trials is drawn from `distribution` and only the best trial is reported. Each trial
+    runs the fraction `share` of the steps of a full training.
     """
 
     count: int | None = None
@@ -154,9 +158,9 @@ class Round:
 class Searcher(Protocol):
     """A search in progress.
 
-    `ask` returns at most `count` candidates. `tell` takes the trials that are reported: all trials of a round, or only
-    the best if their number is secret. `best` returns the trial to release: the one with the highest score, in
-    some strategies only of the last round.
+    `ask` returns at most `count` candidates for the next round. `tell` takes the finished trials that are reported: all
+    trials of the round, or only its best trial if their number is secret. `best` returns the trial to release: the one
+    with the highest score, in some strategies only of the last round.
     """
 
     def ask(self, count: int) -> list[Ask]: ...
@@ -244,16 +248,20 @@ OnProgress = Callable[[SearchProgress], None]
 
 
 class ProgressMeter:
-    """Reports progress to `listener`, unless it is None; `counts` are the numbers of trials of the rounds."""
+    """Reports the progress of a search to the function `listener`, unless it is None.
+
+    `counts` has the number of trials of each round.
+    """
 
     def __init__(self, counts: Sequence[int], listener: OnProgress | None) -> None:
         self.counts, self.listener = counts, listener
         self.started, self.trained_here = time.monotonic(), 0
 
     def update(self, at: int, trained: int, best: float | None, *, added: int) -> None:
-        """Report that `added` candidates were just trained, and that `trained` of round `at` (from 0) have scores.
+        """Report that `added` more candidates are trained, and that `trained` candidates of round `at` are scored.
 
-        `best` is the highest noisy score so far, or None.
+        Rounds count from 0. `best` is the highest noisy score so far, or None. The time left is estimated from the mean
+        time for one candidate.
         """
         self.trained_here += added
         if self.listener is None:
@@ -275,7 +283,7 @@ class ProgressMeter:
 
 @dataclass(kw_only=True)
 class TrialHistory:
-    """All trials that were reported to a searcher; `best` returns the trial of the highest score.
+    """Base of searchers: it collects the trials that are reported, and `best` returns the trial with the highest score.
 
     `best` raises `ValueError` if no trial was reported. `space` and `rng` are for searchers that draw candidates.
     """

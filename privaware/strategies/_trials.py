@@ -31,14 +31,14 @@ __all__ = ["Trials", "ValidationScorer"]
 
 
 SCORES = Lattice(bound=1.0, bits=20)
-"""Lattice of the regression score of one row; sums of up to 2^32 such scores are exact."""
+"""Multiples of 2^-20 in [-1, 1], to which the regression score of a row is rounded; 2^32 scores are added exactly."""
 
 
 class ValidationScorer:
     """Scores models on the validation rows, as fractions of `rows`, their expected number, which is public.
 
-    `noise` is the scale of the Laplace noise in rows; `noise = 0` is for public rows only. One row changes a count by
-    at most 1: its outputs depend on no other row, and the sum of a count is exact.
+    `noise` is the scale of the Laplace noise in rows; `noise = 0` is for public rows only. One row changes a score, in
+    rows, by at most 1: outputs for a row depend on no other row, and rows are added exactly.
     """
 
     def __init__(self, validation: Data, rows: float, noise: float, device: str) -> None:
@@ -46,7 +46,10 @@ class ValidationScorer:
         self._transformed: tuple[str, np.ndarray] | None = None  # reused, because most candidates share features
 
     def scores(self, models: Sequence[Model], rng: Rng) -> list[float]:
-        """Return one noisy score for each model; all are exact if `noise` is 0."""
+        """Return for each model its `exact_count` plus Laplace noise, divided by the expected number of rows.
+
+        Each model has its own noise; there is none if `noise` is 0.
+        """
         exact = np.array([self.exact_count(model) for model in models])
         noisy = exact
         if self.noise:
@@ -54,9 +57,12 @@ class ValidationScorer:
         return [float(score) / self.rows for score in noisy]
 
     def exact_count(self, model: Model) -> float:
-        """Return the number of correct predictions; for regression, the sum of `1 - abs(error) / target_range`.
+        """Return the exact number of validation rows that `model` predicts correctly.
 
-        Predictions of a regression are clipped to the target range, and a NaN prediction adds 0.
+        For a regression, return the sum over rows of `1 - abs(error) / target_range`, each rounded to a multiple of
+        2^-20.
+
+        Predictions of a regression are clipped to the target range, and a row whose prediction is NaN adds 0.
         """
         if not len(self.validation):
             return 0.0
@@ -79,11 +85,12 @@ class ValidationScorer:
 class Trials:
     """Trains and scores the candidates that a strategy asks for, and keeps the models that are reported to it.
 
-    `train` are the training rows, and `noise` is the noise multiplier of the first candidate. The `workers` train
-    candidates, `scorer` scores them in this process, and `meter` is told of each job that is trained. `journal` stores
-    finished jobs, unless it is None. `price` holds the space of candidates and the costs that they may have.
-    `job_sizes` holds the largest number of candidates in a job and the smallest number of jobs in a round. `models` has
-    the kept models by the number of their trial.
+    `train` are the training rows, and `noise` is the noise multiplier of the first candidate,
+    `space.priced_points()[0]`. Candidates are grouped into jobs, which train together. The `workers` train jobs,
+    `scorer` scores models in this process, and `meter` reports progress after each job. `journal` stores finished jobs,
+    unless it is None. `price` holds the space of candidates and the costs that they may have. `job_sizes` holds the
+    largest number of candidates in a job and the smallest number of jobs in a round. `models` maps the number of a
+    trial to its model, if the model is kept.
     """
 
     price: TrialPrice
@@ -108,7 +115,8 @@ class Trials:
         """Return all trials of round `at` (from 0), in the order of `asks`, even if only the best may be reported.
 
         Finished jobs are read from the journal; the other jobs are trained and scored. `round_` gives the fraction of
-        steps, and whether the number of trials is secret. Raise `WrongInput` if a candidate has an undeclared cost.
+        steps, and whether the number of trials is secret; if it is, only the best model is kept. Raise `WrongInput` if
+        a candidate has an undeclared cost.
         """
         self.leader = None
         points = [self.price.space.canonical(ask.point) for ask in asks]
@@ -139,9 +147,9 @@ class Trials:
     def _keep(
         self, round_: Round, numbers: Sequence[int], results: Sequence[tuple[Model, float]], scores: dict[int, float]
     ) -> None:
-        """Keep all models of a round, or only the best model if the number of trials is secret.
+        """Add the models of finished trials to `self.models`; keep only the best if the number of trials is secret.
 
-        `results` has the model and score of each trial in `numbers`; the scores are added to `scores`.
+        `results` has (model, score) for each trial number in `numbers`. The scores are added to `scores`, in place.
         """
         for number, (model, score) in zip(numbers, results, strict=True):
             scores[number] = score

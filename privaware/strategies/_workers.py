@@ -35,7 +35,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """Runs one job after another in this process, whatever `capacity` is."""
+    """Workers that run one job after another in this process, whatever `capacity` is."""
 
     capacity: int = 1
 
@@ -46,9 +46,9 @@ class Here:
 
 @dataclass(frozen=True)
 class Processes:
-    """Runs jobs in `capacity` processes on this machine, which share its processors.
+    """Workers that run `capacity` jobs at a time, each in its own process on this machine.
 
-    A killed process raises `PrivawareError`.
+    The processes divide the processors of the machine among them. A killed process raises `PrivawareError`.
     """
 
     capacity: int
@@ -102,9 +102,9 @@ def _run(job: Any) -> Any:
 
 @dataclass(frozen=True)
 class Ray:
-    """Runs jobs on the Ray cluster at `address`; "auto" is the cluster of this machine.
+    """Workers that run jobs on the Ray cluster at `address`; "auto" is the cluster of this machine.
 
-    A job whose worker dies is repeated up to `retries` times.
+    A job whose worker dies is repeated up to `retries` times. `capacity` is the number of processors of the cluster.
     """
 
     address: str

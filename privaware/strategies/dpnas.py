@@ -58,7 +58,7 @@ HERE = Runtime()
 
 @dataclass(frozen=True, kw_only=True)
 class DpNas(SearchProcedure):
-    """The settings of the search.
+    """The settings of a DPNAS search, in which all cells share weights that are trained with clipping and noise.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ class DpNas(SearchProcedure):
     warm_up : int
         Number of first epochs in which cells are random and the controller does not learn.
     rate : float
-        Sampling rate of a step.
+        Probability with which a training row is in the batch of a step. An epoch has `ceil(1 / rate)` steps.
     norm : float
         Clipping norm.
     lr : float
         Learning rate of the shared weights.
     last_lr : float
-        The learning rate falls from `lr` to `last_lr * lr`.
+        Factor on the learning rate at the end: it falls from `lr` to `last_lr * lr`.
     momentum : float
         Momentum coefficient.
     decay : float
@@ -85,7 +85,7 @@ class DpNas(SearchProcedure):
     cells : int
         Number of cells whose scores an update of the controller uses.
     held_rate : float
-        Sampling rate of the validation rows for these scores.
+        Sampling rate of the validation rows for the scores of an update.
     reward_noise : float
         Noise multiplier of the scores, divided by the noise multiplier of the steps.
     derived : int
@@ -165,7 +165,7 @@ class DpNas(SearchProcedure):
 
     @property
     def epoch_steps(self) -> int:
-        """The number of steps in an epoch."""
+        """The number of steps in an epoch, `ceil(1 / rate)`."""
         return math.ceil(1 / self.rate)
 
     @property
@@ -185,13 +185,20 @@ class DpNas(SearchProcedure):
         return steps, (updates * score.sampled(rate=self.held_rate) if updates else NOTHING) + score
 
     def cost(self, schema: Schema, noise: float) -> Event:
-        """Return the cost of steps and scores, which use disjoint rows; it does not depend on the number of rows."""
+        """Return the cost of all steps and scores, which use disjoint rows; `noise` is the noise multiplier of a step.
+
+        The cost does not depend on `schema`.
+        """
         return Disjoint(events=self.part_costs(noise))
 
     def find(
         self, train: Data, validation: Data, noise: float, rng: Rng, *, public: bool = False, runtime: Runtime = HERE
     ) -> dict[str, Any]:
-        """Return the best cell as a point of the space `dpnas`; `search` describes the arguments."""
+        """Return the best cell as a point of the space `dpnas`: an operation's name for each choice "edge_FROM_TO".
+
+        `train` rows train the shared weights, and `validation` rows score cells. `noise` is the noise multiplier of
+        steps. On `public` rows scores are exact. `runtime` does not change the result.
+        """
         return self.search(train, validation, noise, rng, public=public, runtime=runtime).point
 
     def search(
@@ -200,9 +207,10 @@ class DpNas(SearchProcedure):
         """Return the best of the cells that were scored at the end, with the controller.
 
         `train` rows train the shared weights, and `validation` rows score cells. `noise` is the noise multiplier of
-        steps. On `public` rows steps have `min(noise, aware)`, and scores are exact. On private rows the controller and
-        the cells are computed from noised values only; `noise` must be above 0, or `WrongInput` is raised. `runtime`
-        does not change the result; `WrongInput` is raised if its checkpoint was saved with other settings.
+        steps. On `public` rows steps have noise multiplier `min(noise, aware)`, and scores are exact. On private rows
+        the controller and the cells are computed from noised values only; `noise` must be above 0, or `WrongInput` is
+        raised. `runtime` does not change the result; `WrongInput` is raised if its checkpoint was saved with other
+        settings.
         """
         from privaware.strategies._dpnas.weights import CellScorer, restore, save
 

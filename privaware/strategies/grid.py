@@ -70,7 +70,7 @@ class Grid(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Listed(TrialHistory):
-    """A searcher that asks for `points`, in their order."""
+    """A searcher that asks for the candidates `points`, in their order."""
 
     points: list[Point]
 

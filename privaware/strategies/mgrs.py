@@ -70,7 +70,7 @@ class Mgrs(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Generations(TrialHistory):
-    """A searcher that asks for mutations of the best trial with probability `mutation`, else for random candidates.
+    """A searcher: each candidate is a mutation of the best trial so far with probability `mutation`, or else random.
 
     In the first generation all candidates are random.
     """

@@ -79,7 +79,7 @@ class Optuna(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Study(TrialHistory):
-    """An Optuna study; a choice is a categorical parameter whose values are spelt as JSON.
+    """A searcher that asks an Optuna `study`; a choice is a categorical parameter whose values are spelt as JSON.
 
     `pending` are Optuna's trials of the last `ask`; `tell` takes their scores in the same order.
     """

@@ -93,7 +93,10 @@ class Paas(RoundStrategy):
         return tuple(Round(count=count) for count in counts)
 
     def parents(self, ranked: int) -> int:
-        """Return the number of parents in a generation of `ranked` candidates: the best ones and the spared ones."""
+        """Return the number of parents in a generation of `ranked` candidates.
+
+        It is `max(1, round(keep * ranked)) + round(spare * ranked)`, but at most `ranked`.
+        """
         top = max(1, round(self.keep * ranked))
         return min(ranked, top + round(self.spare * ranked))
 
@@ -103,9 +106,10 @@ class Paas(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Breeding(TrialHistory):
-    """The current `generation` of candidates; `scored` maps the key of every tried candidate to its trial.
+    """The searcher of a genetic search, with the current `generation` of candidates.
 
-    `strategy` has the settings, and a key is a `point_key`. `best` returns the best trial of the current generation.
+    `strategy` has the settings. `scored` maps the `point_key` of every tried candidate to its trial. `best` returns the
+    best trial of the current generation.
     """
 
     strategy: Paas
@@ -113,9 +117,9 @@ class Breeding(TrialHistory):
     generation: list[Point] = field(default_factory=list)
 
     def ask(self, count: int) -> list[Ask]:
-        """Return the new candidates of the next generation: of `count` bred candidates, those not tried yet.
+        """Return the candidates of the next generation that have not been tried yet; at most `count`.
 
-        In the first generation the candidates are random.
+        `count` children are bred. The first generation is drawn at random from the space.
         """
         parents = self._parents() if self.generation else []
         children: list[Point] = []
@@ -138,7 +142,7 @@ class Breeding(TrialHistory):
         return sorted(unique.values(), key=lambda trial: -trial.score)
 
     def _parents(self) -> list[Point]:
-        """Return the best candidates, and a few random candidates from the remaining ones."""
+        """Return the parents: the best candidates of the current generation, then random ones below them in rank."""
         ranked = self._ranked()
         top = max(1, round(self.strategy.keep * len(ranked)))
         rest = ranked[top:]
@@ -146,10 +150,10 @@ class Breeding(TrialHistory):
         return [trial.point for trial in ranked[:top]] + [rest[int(at)].point for at in spared]
 
     def _child(self, parents: list[Point], siblings: set[str]) -> Point:
-        """Breed a child that differs from its siblings and, with `refill="rest"`, from every tried candidate.
+        """Return a child that differs from `siblings` and, with `refill="rest"`, from every candidate tried so far.
 
-        `siblings` are the keys (`point_key`) of its siblings. Without `parents` the child is drawn from the space.
-        After `MAX_ATTEMPTS` failed attempts, return the last child.
+        `siblings` are the keys (`point_key`) of other children. Without `parents` the child is drawn from the space.
+        After `MAX_ATTEMPTS` further attempts, return the last child, even if it does not differ.
         """
         tried = siblings if self.strategy.refill == "all" else siblings | self.scored.keys()
         child = self._bred(parents)

@@ -72,9 +72,10 @@ class Racing(RoundStrategy):
 
 @dataclass(kw_only=True)
 class Race(TrialHistory):
-    """A searcher that asks for random candidates first, and then for the best candidates of the last round again.
+    """A searcher that asks for random candidates first, and later for the best candidates of the round before.
 
-    These continue from their weights. `running` are the trials of the last round, and the best trial is one of them.
+    A candidate of a later round continues from its weights. `running` are the trials of the last round; `best` returns
+    the one with the highest score.
     """
 
     running: list[Trial] = field(default_factory=list)

@@ -82,7 +82,7 @@ class Random(TrialHistory):
 
 @lru_cache(maxsize=64)
 def cheapest(once: Event, chance: float, top: float) -> TrialCount:
-    """Return the cheapest distribution that tries one of the best fraction `top` with probability `chance`.
+    """Return the cheapest trial-count distribution that tries one of the best fraction `top` with probability `chance`.
 
     One distribution for each of `SHAPES` is compared. `once` is the cost of one trial, and the cheapest distribution
     has the smallest epsilon at `REFERENCE_DELTA`. The choice depends on public facts only.

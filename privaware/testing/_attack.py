@@ -104,9 +104,9 @@ def _check_null(name: str, attack: Attack, game: Game) -> None:
 
 @cache
 def _small_game(online: bool) -> Game:
-    """Return a game with 60 candidate rows of a linear model, and four shadow models.
+    """Return a game against a linear model, with 60 candidate rows and four shadow models.
 
-    With `online`, the shadow models saw candidate rows.
+    With `online`, the shadow models were trained on candidate rows too.
     """
     data = rows_for(example(rows=120), 120, seed=1)
     plan = ShadowPlan(count=4, online=online)

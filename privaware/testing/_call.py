@@ -36,7 +36,7 @@ class Call:
     """One call of the noise generator.
 
     `kind` is the name of the generator's method. `public` holds its public settings. `exact` is the value before noise
-    and `returned` the value after it. `step` is the relative rounding error of the exact value's number type.
+    and `returned` the value after it. `step` is the machine epsilon of the exact value's dtype, or 0 for integers.
     """
 
     kind: str
@@ -68,8 +68,8 @@ def moved_ratio(before: Call, now: Call) -> float:
     """Return the distance between the exact values of two calls divided by the sensitivity that `before` declares.
 
     The distance is as in `MEASURES`, and the largest ratio of all separately noised parts is returned. A bound on the
-    rounding error is subtracted from the distance first. For randomised response return the number of changed rows.
-    Calls of `perturb` and `iterate` have ratios of their own (`_perturbation`).
+    rounding error is subtracted from the distance first. For randomised response (`respond`) return the number of
+    changed rows. Calls of `perturb` and `iterate` are not supported; see `perturbed_ratio` and `chain_ratio`.
     """
     change = now.exact.astype(float) - before.exact.astype(float)
     if before.kind == "respond":

@@ -41,7 +41,7 @@ AS_PASSED = "as passed"
 """Description of the neighbour that the caller of `check_mechanism` passed."""
 
 SEEDS = 12
-"""Number of seeds whose releases must not all be equal; those of a fair coin would be in 1 of 2,000 checks."""
+"""Number of seeds whose releases must not all be equal; a fair coin's releases are all equal in 1 of 2,048 checks."""
 
 
 def check_mechanism(
@@ -107,7 +107,10 @@ def check_mechanism(
 
 @dataclass(frozen=True, kw_only=True)
 class _Check:
-    """The checks of `check_mechanism`; a check raises `BrokenPromise` if its promise does not hold."""
+    """The checks of `check_mechanism` on `mechanism`; a check raises `BrokenPromise` if its promise does not hold.
+
+    `schema` describes the rows. Epsilons are computed at `delta`.
+    """
 
     mechanism: Mechanism[Any]
     schema: Schema
@@ -186,9 +189,9 @@ class _Check:
     ) -> list[tuple[Data, Data]]:
         """Check by record and replay that no run costs more than stated; return pairs of neighbours for the games.
 
-        The pair of `neighbour`, and pairs of `SIZES[-1]` rows (or of all `rows` if there are fewer), are replayed from
-        either table to the other. All other pairs are replayed in one direction, which alternates from pair to pair.
-        If `neighbour` is given, only its pair is returned. Otherwise the pairs with the largest effect are returned for
+        The pair of `neighbour`, and pairs of `SIZES[-1]` rows (or of all `rows` if there are fewer), are replayed in
+        both directions. All other pairs are replayed in one direction, which alternates from pair to pair. If
+        `neighbour` is given, only its pair is returned. Otherwise the pairs with the largest effect are returned for
         two numbers of rows: the smallest at which a row has an effect, and `SIZES[-1]` if a row has an effect there.
         """
         for multiplier in (noise, 4 * noise):
@@ -220,10 +223,11 @@ class _Check:
                     yield words, few, other
 
     def distance(self, one: Data, two: Data, noise: float, seed: int) -> float:
-        """Replay a run on `one` with the rows of its neighbour `two`, and return the sum of squared ratios.
+        """Run the mechanism on `one`, replay the run on its neighbour `two`, and return the sum of squared ratios.
 
-        The ratios are changes divided by sensitivities, for a row that is in every Poisson sample. `noise` is the noise
-        multiplier and `seed` the seed of the run. Raise `BrokenPromise` if the run costs more than stated.
+        A ratio is the change of an exact value divided by its sensitivity, when the row that differs is in every
+        Poisson sample. `noise` is the noise multiplier and `seed` the seed of the run. Raise `BrokenPromise` if the run
+        costs more than stated.
         """
         within = replay(self.mechanism, one, two, noise, seed=seed)
         outside: set[int] = set()
@@ -237,10 +241,10 @@ class _Check:
         return sum(ratio**2 for ratio in within.ratios.values())
 
     def disjoint_parts(self, run: Replay, noise: float) -> int:
-        """Return into how many parts the rows were split at most, if the stated cost contains parallel composition.
+        """Return the largest number of parts into which a call of `run` splits the rows; 0 if it splits none.
 
-        The caller puts the row into each part in turn. Return 0 if the stated cost contains no parallel composition, or
-        contains private selection.
+        The caller puts the row that differs into each part in turn. Also return 0 if the stated cost at `noise`
+        contains no parallel composition (`Disjoint`), or contains private selection (`Selected`).
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or not _contains(stated, Disjoint):
@@ -248,10 +252,10 @@ class _Check:
         return max((len(call.public["shares"]) for call in run.calls if call.kind == "shards"), default=0)
 
     def paid(self, run: Replay, noise: float, outside: set[int]) -> None:
-        """Check that the recorded calls cost no more than the mechanism states.
+        """Check that the recorded calls of `run` cost no more than the mechanism states for noise multiplier `noise`.
 
-        `outside` holds the positions of calls that a row outside the sample changes; they are not amplified. Nothing is
-        checked for private selection, or for parallel composition if `run` was not replayed.
+        `outside` holds the positions of calls that a row outside the Poisson sample changes; sampling does not lower
+        their cost. Nothing is checked for private selection, or for parallel composition if `run` was not replayed.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected) or (_contains(stated, Disjoint) and not run.ratios):
@@ -300,10 +304,10 @@ class _Check:
         return lower
 
     def noise_game(self, data: Data, neighbour: Data, noise: float) -> list[tuple[float, float]]:
-        """Attack all noised values; return pairs of proved and claimed epsilon, at `delta` and at `LARGE_DELTA`.
+        """Attack all noised values; return (proved epsilon, claimed epsilon) at `self.delta`, then at `LARGE_DELTA`.
 
-        Return no pairs if the values cannot be noised again without another run, or if the cost of a private selection
-        does not cover all of them.
+        Return no pairs if the values cannot be noised again without another run, or if the stated cost contains private
+        selection, which does not cover all noised values.
         """
         stated = self.mechanism.cost(self.schema, noise)
         if _contains(stated, Selected):
@@ -337,7 +341,7 @@ def _contains(event: Event, kind: type[Event]) -> bool:
 
 
 def _event_counts(event: Event) -> Counter[str]:
-    """Return how often each simple event occurs, regardless of order."""
+    """Return how often each simple event occurs in `event`, by the event's `repr`."""
     counts: Counter[str] = Counter()
     for leaf, count in leaves(event):
         counts[repr(leaf) + getattr(leaf, "relation", "")] += count

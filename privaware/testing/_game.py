@@ -34,7 +34,7 @@ def canary_game(
     games: int = 1000,
     confidence: float = CONFIDENCE,
 ) -> float:
-    """Return a lower bound on epsilon from runs on two neighbouring data sets.
+    """Return a lower bound on epsilon from many runs on two neighbouring data sets; 0 if they prove nothing.
 
     The first quarter of the runs on each data set (at least two runs) determines the direction in which the releases
     differ. The remaining runs are scored along this direction.
@@ -76,7 +76,7 @@ def failure_game(
     games: int = 1000,
     confidence: float = CONFIDENCE,
 ) -> float:
-    """Return a lower bound on delta that holds at every epsilon.
+    """Return a lower bound on delta that holds at every epsilon; 0 if no run reveals the unit.
 
     A release that is possible on `neighbour` and impossible on `data` reveals the unit that only `neighbour` has. No
     epsilon bounds such a release, so its probability must not exceed delta.
@@ -90,7 +90,8 @@ def failure_game(
     noise : float
         The noise multiplier of each run.
     reveals : callable
-        Whether a release shows what only `neighbour` has, such as a category of its own.
+        A function that returns whether a release shows what only `neighbour` has, such as a category that is only
+        there.
     games : int
         Number of runs on each of `neighbour` and `data`.
     confidence : float

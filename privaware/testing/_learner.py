@@ -19,7 +19,7 @@ __all__ = ["check_learner", "expect_members"]
 
 
 def expect_members(algorithm: object, protocol: Any) -> None:
-    """Raise `BrokenPromise` if `algorithm` lacks a public attribute or method of `protocol`."""
+    """Raise `BrokenPromise` if the object `algorithm` lacks a public attribute or method of the class `protocol`."""
     missing = [member for member in members(protocol) if not hasattr(algorithm, member)]
     if missing:
         raise BrokenPromise(

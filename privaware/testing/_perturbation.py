@@ -13,10 +13,10 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 
 class Certified:
-    """A perturbed problem that checks its own solutions.
+    """A problem of objective perturbation that checks its own solutions; it wraps `problem` and is used in its place.
 
-    `worst` is the largest distance between the implied and the drawn noise vector in the last call of `solve`, divided
-    by the declared tolerance.
+    A solution implies a noise vector, for which it is the exact minimiser. `worst` is the largest distance between the
+    implied and the drawn noise vector in the last call of `solve`, divided by the declared tolerance.
     """
 
     def __init__(self, problem: Perturbed) -> None:
@@ -61,7 +61,7 @@ def perturbed_ratio(before: np.ndarray, now: np.ndarray, public: dict[str, Any])
 
 
 def recording(move: Map, records: list[np.ndarray]) -> Map:
-    """Return the map `move`, which also appends (point, image), stacked to one array, to `records` at each call."""
+    """Return a map that works like `move`, and also appends `np.stack([point, image])` to `records` at each call."""
 
     def watched(at: np.ndarray) -> np.ndarray:
         image = move(at)
@@ -72,10 +72,11 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 
 
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
-    """Return the number of maps that the row changed if above 1, otherwise the change divided by `sensitivity`.
+    """Return how much one row changes a chain of maps, relative to the declared `sensitivity`.
 
-    A change within rounding error is no change. `before` and `now` (maps, 2, ...) hold the point and the image of each
-    map on the two data sets.
+    If more than one map changes, return the number of changed maps. Otherwise return the distance of the two images of
+    the changed map divided by `sensitivity`. A change within rounding error is no change. `before` and `now` are for
+    the two data sets. In both, the first axis has the maps, and the second axis has the point and the image of a map.
     """
     distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)
     tolerance = 1e-9 * (sensitivity + np.abs(before).max(initial=0.0))

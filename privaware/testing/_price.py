@@ -18,9 +18,10 @@ def spent(
 ) -> Event:
     """Return the privacy cost of recorded calls.
 
-    Releases after a Poisson sample and before the next sample are on the earlier sample. Several releases on one sample
-    are one joint event. If as many separately noised values follow consecutive samples, each value is on one of
-    them. Otherwise consecutive samples count as one sample, whose rate is the sum of their rates (at most 1).
+    A release belongs to the last Poisson sample before it, so that its cost is amplified by sampling. Several releases
+    on one sample are one joint event. If n consecutive samples are followed by n separately noised values, each value
+    is on one of the samples. Otherwise consecutive samples count as one sample, whose rate is the sum of their rates
+    (at most 1).
 
     Parameters
     ----------
@@ -55,9 +56,10 @@ def spent(
 
 
 def blocks(calls: list[Call]) -> list[tuple[list[float], list[int]]]:
-    """Return blocks of calls: the rates of consecutive Poisson samples, and the positions of releases after them.
+    """Return blocks of calls: (rates of consecutive Poisson samples, positions in `calls` of the releases that follow).
 
-    The first block has no rates. It holds the releases before any Poisson sample.
+    A new block begins with the first sample after a release. The first block has no rates; it holds the releases before
+    any Poisson sample.
     """
     groups: list[tuple[list[float], list[int]]] = [([], [])]
     for at, call in enumerate(calls):

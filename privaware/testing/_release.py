@@ -47,7 +47,7 @@ def name_of(algorithm: object) -> str:
 
 
 def padded(rows: list[np.ndarray]) -> np.ndarray:
-    """Return a matrix with one row for each release; shorter releases are padded with zeros."""
+    """Return a matrix with one row for each vector in `rows`; shorter vectors are padded with zeros at the end."""
     matrix = np.zeros((len(rows), max((len(row) for row in rows), default=0)))
     for at, row in enumerate(rows):
         matrix[at, : len(row)] = row

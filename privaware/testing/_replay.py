@@ -64,11 +64,11 @@ def record(
     seed : int
         The seed of the generator.
     edit : Edit, optional
-        The row in question, which `inside` and `part` refer to.
+        The difference to a neighbour of `data`: it says which row `inside` and `part` refer to.
     inside : bool
-        Whether the row in question is in every Poisson sample, or in none.
+        Whether that row is in every Poisson sample (True) or in none (False).
     part : int, optional
-        The part that the row in question is in, if the mechanism splits the rows.
+        The index of the part that the row is in, if the mechanism splits the rows.
 
     Returns
     -------
@@ -105,9 +105,9 @@ def replay(
     noise, seed
         The noise multiplier and the seed of the generator.
     inside : bool
-        Whether the row that differs is in every Poisson sample, or in none.
+        Whether the row that differs is in every Poisson sample (True) or in none (False).
     part : int, optional
-        The part that the row that differs is in, if the mechanism splits the rows.
+        The index of the part that the row that differs is in, if the mechanism splits the rows.
     apart : int
         How many sensitivities an exact value may move. It is 2 if a changed row counts as one removed and one added,
         and the stated cost is for one of them.

@@ -25,8 +25,8 @@ EXTREME_TEXTS = {
 def example(form: str = "table", *, classes: int = 2, rows: int = 24, **facts: Any) -> Schema:
     """Return a small schema to check a mechanism on.
 
-    The bounds of a table are not symmetric, one lower bound is 0, and missing and unseen values have their own slots. A
-    text has one column, and an image has 8 by 8 pixels.
+    The bounds of a table are not symmetric, one lower bound is 0, and one column each has an own code for missing and
+    for unseen values. A text has one column, and an image has 8 by 8 pixels.
 
     Parameters
     ----------
@@ -108,7 +108,10 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
 
 
 def _brightened(share: np.ndarray, rng: np.random.Generator, schema: Schema) -> np.ndarray:
-    """Return random images whose brightness grows with `share`."""
+    """Return a random float32 image in [0, 1] for each entry of `share`, whose brightness grows with the entry.
+
+    The shape is (len(share), *schema.shape).
+    """
     x = rng.random((len(share), *schema.shape))
     return np.asarray(0.5 * x + 0.5 * share.reshape(-1, 1, 1, 1), np.float32)
 
@@ -295,7 +298,7 @@ def _extreme_inputs(schema: Schema) -> Iterator[tuple[str, Any]]:
 
 
 def _extreme_images(schema: Schema) -> dict[str, np.ndarray]:
-    """Return extreme images by their descriptions."""
+    """Return extreme images (white, black, chequered, NaN) of the schema's shape, by their descriptions."""
     return {
         "a white image": np.ones(schema.shape, dtype=np.float32),
         "a black image": np.zeros(schema.shape, dtype=np.float32),
@@ -305,9 +308,9 @@ def _extreme_images(schema: Schema) -> dict[str, np.ndarray]:
 
 
 def _extremes_with_whole_columns(schema: Schema) -> Iterator[tuple[str, Any]]:
-    """Yield extreme rows of a table with whole texts or images.
+    """Yield (description, row) for a table with a column that holds a text or an image in each row.
 
-    They are the extreme rows of the other columns, each with an extreme text or image.
+    The rows are the extreme rows of the other columns, each with an extreme text or image.
     """
     extreme: list[tuple[str, Any]] = list(EXTREME_TEXTS.items())
     if schema.has_images:

@@ -100,7 +100,8 @@ def check_strategy(
 class Votes(Learner):
     """A learner that trains in no time: a constant model from noisy class counts, some of them on Poisson samples.
 
-    `weight` and `power` change the model but not the cost. `share` is the fraction of the four sampled counts.
+    There is one release of the counts of all rows, and `max(1, round(4 * share))` releases on Poisson samples with rate
+    0.5. `weight` and `power` change the model but not the cost.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
@@ -125,9 +126,9 @@ class Votes(Learner):
         return Model(schema=data.schema, features=(), architecture=architecture, tensors=tensors)
 
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Votes:
-        """Return this learner with the fraction `share` of its four sampled counts (at least one count).
+        """Return a copy of this learner with the setting `share`, the fraction of its sampled counts that it releases.
 
-        `initial` is not used.
+        `schema` and `initial` are not used.
         """
         return replace(self, share=share)
 
@@ -141,7 +142,7 @@ def _votes(settings: dict[str, Any]) -> Votes:
 
 
 def _check_rounds(name: str, strategy: RoundStrategy, space: Space) -> None:
-    """Check the promises of `strategy` on random scores, without training; raise `BrokenPromise` for a broken one.
+    """Check these promises of `strategy` on random scores, without training; raise `BrokenPromise` for a broken one.
 
     1. Its rounds are public: there is at least one, and they are the same before and after a search.
     2. It asks for candidates of `space` only, and for no more than the round pays for.

@@ -23,23 +23,23 @@ from privaware.testing._rows import Edit
 
 
 class Recorder(Rng):
-    """A generator that draws as usual and records every call in `calls`.
+    """A noise generator that draws as usual and records every call in `calls`.
 
     Parameters
     ----------
     seed : int
         The seed.
     edit : Edit, optional
-        The row in question.
+        How a neighbouring data set differs from the data of this run, by one row: the row in question.
     inside : bool or None
         Whether the row in question is in every Poisson sample with a rate below 1 (True) or in none (False). With None
         it is sampled as any other row.
     part : int, optional
-        The part that the row in question is in, if the mechanism splits the rows.
+        The index of the part that the row in question is in, if the mechanism splits the rows.
     """
 
     has_row = "removed"
-    """The kind of edit for which the rows of this run contain the row in question."""
+    """The value of `edit.kind` for which this run's data have the row by which the two data sets differ."""
 
     def __init__(
         self, seed: int, *, edit: Edit | None = None, inside: bool | None = True, part: int | None = None
@@ -117,10 +117,10 @@ class Recorder(Rng):
         return examples
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Reorder `rows` so that runs with and without the row in question differ in the slot of one other row at most.
+        """Reorder `rows` in place, so that a run and its replay on a neighbour have nearly the same order.
 
-        In the run that has the row in question, the row after it moves to the end. Otherwise the order is unchanged.
-        Without `self.edit`, shuffle as `Rng` does.
+        The run whose data have the row by which the two data sets differ moves the next row to the end. Then all rows
+        but this one keep their positions. The other run keeps its order. Without `self.edit`, shuffle as `Rng` does.
         """
         if self.edit is None:
             super().shuffle(rows)
@@ -153,7 +153,7 @@ class Recorder(Rng):
         return returned
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
-        """Set the entry of the row in question in `mask` to `self.inside`, and return `mask`.
+        """Set the entry of the row by which the neighbour differs in the sample `mask` to `self.inside`; return `mask`.
 
         `mask` is unchanged if `rate` is 1, if `self.inside` is None, or if the position of the row is not known.
         """
@@ -163,7 +163,7 @@ class Recorder(Rng):
 
 
 class Replayer(Recorder):
-    """A generator that returns the values recorded on a neighbouring data set, and compares the exact values of both.
+    """A noise generator that returns the values recorded on a neighbouring data set, and compares the exact values.
 
     Parameters
     ----------
@@ -172,15 +172,16 @@ class Replayer(Recorder):
     recorded : list of Call
         The calls recorded on the first data set.
     edit : Edit or None
-        How this run's data differ from the first data set.
+        How this run's data differ from the first data set, by one row: the row in question.
     inside : bool
         Whether the row in question is in every Poisson sample, or in none.
     doubled : bool
-        Whether a replaced row counts as two rows for a sample, one removed and one added.
+        Whether exact values after a Poisson sample may move by twice the sensitivity, because a replaced row counts as
+        one row removed and one added.
     part : int, optional
-        The part that the row in question is in, if the mechanism splits the rows.
+        The index of the part that the row in question is in, if the mechanism splits the rows.
     apart : float
-        How many sensitivities an exact value may move.
+        By how many sensitivities an exact value may move before `BrokenPromise` is raised.
     """
 
     has_row = "added"
@@ -305,10 +306,11 @@ class Replayer(Recorder):
         return before
 
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
-        """Return the recorded draws `before` for the common rows, with `extra` for an added row.
+        """Return the recorded draws `before`, one for each row, changed to fit this run's `rows` rows.
 
-        The draw of a removed row is left out. Raise `BrokenPromise` if `rows` does not fit the edit. Raise `WrongInput`
-        if the mechanism draws for a part of the rows and the row in question is neither first nor last.
+        An added row gets the draw `extra`, and the draw of a removed row is left out. Raise `BrokenPromise` if `rows`
+        does not fit the edit. Raise `WrongInput` if the mechanism draws for a part of the rows and the row in question
+        is neither first nor last.
         """
         edit = self.edit
         assert edit is not None

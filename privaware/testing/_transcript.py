@@ -100,8 +100,9 @@ def privacy_losses(
     """Run a mechanism once, and return the privacy loss of each noised value.
 
     The privacy loss is the log-likelihood of the value on `neighbour` minus the log-likelihood on `data`. Releases on
-    one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. The attacker
-    knows a split of the rows. A removed row, or a changed one if rows are sampled, raises `WrongInput`.
+    one Poisson sample have a joint loss, and the attacker does not know whether the row was in the sample. If the
+    mechanism splits the rows into parts, the attacker knows the split. A removed row, or a changed one if rows are
+    sampled, raises `WrongInput`.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ def privacy_losses(
 
 
 def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> list[np.ndarray]:
-    """Return one array of losses for each release, or one number for each Poisson sample with all releases on it.
+    """Return the privacy losses of a run: an array for each release, or one number for each Poisson sample.
 
     After several consecutive samples there is one array for each release, with one number for each sample.
     `without` and `within` are the calls evaluated on the data without and with the row, and `recorded` the calls of the
@@ -167,7 +168,10 @@ def _losses(without: list[Call], within: list[Call], recorded: list[Call]) -> li
 
 
 def _sampled(losses: Any, rates: np.ndarray) -> np.ndarray:
-    """Return the losses on a Poisson sample, `log(1 - rates + rates * exp(losses))`."""
+    """Return the privacy losses on a Poisson sample with `rates`: `log(1 - rates + rates * exp(losses))`.
+
+    `losses` are the losses given that the row is in the sample.
+    """
     return np.asarray(np.logaddexp(np.log1p(-rates), np.log(rates) + losses))
 
 
@@ -278,7 +282,10 @@ def _same_settings(one: Call, two: Call) -> bool:
 
 
 def _redrawn(calls: tuple[Call, Call], chosen: np.ndarray, rng: Rng) -> np.ndarray:
-    """Return one noised value for each game: of `calls[1]` where `chosen` is True, otherwise of `calls[0]`."""
+    """Return one newly noised value for each game, with shape (games, ...).
+
+    `chosen` is a mask over the games. The exact value is of `calls[1]` where it is True, and otherwise of `calls[0]`.
+    """
     call = calls[1]
     public: dict[str, Any] = {
         name: as_array(value) if hasattr(value, "shape") else value for name, value in call.public.items()

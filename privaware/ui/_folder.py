@@ -45,15 +45,18 @@ class Folder:
     path: Path
 
     def ledgers(self) -> dict[str, Path]:
-        """Return the files that end in .ledger, by name."""
+        """Return the paths of the files that end in .ledger, by their path relative to this folder."""
         return self._named(path for path in self._entries() if path.suffix == ".ledger" and path.is_file())
 
     def models(self) -> dict[str, Path]:
-        """Return the folders with a `model.json`, by name; a folder with a link that leads outside is not a model."""
+        """Return the paths of the model folders, by their path relative to this folder.
+
+        A model folder has a `model.json`, and no link in it leads outside of this folder.
+        """
         return self._named(path for path in self._entries() if self._is_model(path))
 
     def data_files(self) -> dict[str, Path]:
-        """Return the files whose suffix is in `DATA`, by their path relative to this folder, such as "may/rows.csv".
+        """Return the paths of the files whose suffix is in `DATA`, by their relative path, such as "may/rows.csv".
 
         Files in the sub-folder `PREDICTIONS` are left out.
         """
@@ -61,16 +64,26 @@ class Folder:
         return self._named(path for path in files if path.parent != self.path / PREDICTIONS)
 
     def schemas(self) -> dict[str, Path]:
-        """Return the files that end in .toml, which may declare a schema, by name."""
+        """Return the paths of the files that end in .toml, by their path relative to this folder.
+
+        Their content is not read: each may declare a schema.
+        """
         return self._named(path for path in self._entries() if path.is_file() and path.suffix == ".toml")
 
     def predictions(self) -> dict[str, Path]:
-        """Return the .csv and .parquet files directly in the folder of predictions, by name."""
+        """Return the paths of the .csv and .parquet files directly in `PREDICTIONS`, a sub-folder of this folder.
+
+        The keys are the paths relative to this folder, such as "predictions/rows.csv".
+        """
         files = (path for path in self._entries() if path.is_file() and path.suffix in (".csv", ".parquet"))
         return self._named(path for path in files if path.parent == self.path / PREDICTIONS)
 
     def summaries(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return a summary of each ledger and of each model; an unreadable one has only its `name` and a `problem`."""
+        """Return a list of summaries of the ledgers, and one of the models; each summary is a dict for a page.
+
+        A ledger or model that cannot be read has only its `name` and a `problem`, the reason. Otherwise `problem` is
+        empty.
+        """
         ledgers = [{"name": name} | _ledger(path) for name, path in self.ledgers().items()]
         return ledgers, [{"name": name} | model_summary(path) for name, path in self.models().items()]
 
@@ -99,7 +112,7 @@ class Folder:
             return False
 
     def shown(self, text: str) -> str:
-        """Return `text` with paths of this folder relative to it."""
+        """Return `text` with every absolute path into this folder made relative to it, by removing its beginning."""
         return text.replace(f"{self.path}{os.sep}", "")
 
     def _is_model(self, path: Path) -> bool:
@@ -129,7 +142,10 @@ def _ledger(path: Path) -> dict[str, Any]:
 
 
 def model_summary(path: Path) -> dict[str, Any]:
-    """Return the facts that a list shows about a model; if its card is unreadable, only `problem`, the reason."""
+    """Return what a page shows about the model in the folder `path`: learner, target, epsilon, guarantee, search.
+
+    If its card cannot be read, return only `problem`, the reason; otherwise `problem` is empty.
+    """
     try:
         card = ModelCard.read(path)
     except PrivawareError as problem:

@@ -22,11 +22,12 @@ METHODS = ("GET", "HEAD", "POST")
 
 
 class Guard:
-    """Admits only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
+    """An ASGI application that passes on to `app` only requests to `/TOKEN/...` at 127.0.0.1 or localhost on this port.
 
-    The host is checked, so that a foreign name that resolves to this machine is not served. A POST from another page
-    names its origin, and is refused even with the right token. The response to a refused request is empty, with status
-    403.
+    `app` gets the path without the token. The header `Host` is checked, so that a foreign name that resolves to this
+    machine is not served. A POST from another page names its origin, and is refused even with the right token. Other
+    methods than GET, HEAD and POST are refused. The response to a refused request is empty, with status 403. Every
+    response has the security headers `HEADERS`.
     """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
@@ -62,7 +63,11 @@ class Guard:
         return good and "/" in scope["path"][1:] and (scope["method"] != "POST" or self._own_origin(headers))
 
     def _own_origin(self, headers: dict[bytes, list[bytes]]) -> bool:
-        """Return whether no header of a request names another page as its origin."""
+        """Return whether a request comes from a page of this server, as far as its headers say.
+
+        Return False if `Origin` is another address than those in `hosts`, or if `Sec-Fetch-Site` is neither
+        "same-origin" nor "none". A missing header is accepted.
+        """
         origins = [value.decode("latin-1") for value in headers.get(b"origin", [])]
         site = [value for value in headers.get(b"sec-fetch-site", []) if value not in (b"same-origin", b"none")]
         return not site and all(origin in {f"http://{host}" for host in self.hosts} for origin in origins)

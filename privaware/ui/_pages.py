@@ -39,7 +39,11 @@ TITLES = {"fit": "Train", "predict": "Predict", "audit": "Audit"}
 
 
 def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COMMAND) -> Guard:
-    """Return all pages of a folder behind the guard for `token` and `port`; `command` calls the command line."""
+    """Return the ASGI application with all pages of a folder, behind the guard for `token` and `port`.
+
+    `command` has the words that start the command line, which runs trainings, predictions and audits. When the server
+    ends, their processes are ended.
+    """
     found = Folder(folder.resolve())
     runs = Runs(found, command)
     pages = _Pages(found, runs)
@@ -119,7 +123,11 @@ class _Pages:
         return await self._started(lambda: predict_task(self.folder, form), up=".", again=page)
 
     async def run(self, request: Request) -> Response:
-        """Show a run; a form with the action "cancel", "resume" or "forget" (remove from the list) is carried out."""
+        """Show the run that the address names; a posted form with an `action` changes it and redirects.
+
+        The action is "cancel", "resume" or "forget" (remove the run from the list). Another action is answered with a
+        problem.
+        """
         up, at = _up(request), (request.path_params["verb"], request.path_params["name"])
         action = (await _form(request)).get("action", "") if request.method == "POST" else None
 
@@ -276,7 +284,7 @@ class _Pages:
 
 
 def _run_view(run: Run, folder: Folder | None = None) -> dict[str, Any]:
-    """Return what the list shows about a run; with `folder`, also what its page shows."""
+    """Return the values that the list of runs shows about a run; with `folder`, also those that its own page shows."""
     task = run.task
     view: dict[str, Any] = {"verb": task.verb, "out": task.out, "state": run.state, "resumable": run.resumable}
     view["title"] = f"{TITLES[task.verb]} {task.out}"

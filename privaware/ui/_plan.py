@@ -22,9 +22,9 @@ __all__ = ["column_names", "planned_view"]
 
 
 def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
-    """Return the column names in the header of the CSV file that `form` names.
+    """Return the column names in the header of the CSV file that `form` names in its field `data`.
 
-    The list is empty if the first line may be a row, and for data that are no CSV file of the folder.
+    The list is empty if the first line may be a row instead of a header, and if `data` is no CSV file of the folder.
     """
     if form.get("data") not in folder.data_files():
         return []
@@ -33,10 +33,11 @@ def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
 
 
 def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the plan that a form asks for, without training or charging (a dry run), and its cost.
+    """Return the plan that the form of a training asks for, and its cost, by a dry run: nothing is trained or charged.
 
-    The command line prints the same sentences. Raise `WrongInput` for a form that `fit` would refuse, and if the result
-    folder holds a finished model.
+    The result has the values that the page shows: the name of the new model folder (`out`), the learner, epsilon and
+    delta of the run, the `sentences` of the plan, which the command line prints, too, the `sentence` of the guarantee,
+    and the entries of `_budget`. Raise `WrongInput` for a wrong form, and if the model folder holds a finished model.
     """
     data, said = data_path(folder, form), list[str]()
     out = form.get("out") or default_name(folder, form["data"])
@@ -61,13 +62,15 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
 def _budget(
     folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event, *, charged: bool
 ) -> dict[str, Any]:
-    """Return the ledger that would be charged, what it would have spent, and why it would refuse the charge.
+    """Return what a page says about the ledger that a run would charge, as `budget`, `refused` and `ledger`.
 
-    `data` is the built-in name or the path of the data, and `planned` is the dry run of the form. The entries of the
-    result are `ledger` (its name, only if it is full and in the folder, else empty), `budget` and `refused` (empty if
-    the run would not be refused). `check` is the cost of the check for persons, or `NOTHING`. A run that is not refused
-    and was `charged` before would charge nothing. Raise `WrongInput` if the form gives another limit than the ledger
-    has.
+    `budget` is a sentence with the epsilon that is spent, the limit, and the total after this run; if there is no
+    ledger yet, it says which ledger would be made. `refused` says why the run would be refused, and is empty if it
+    would not. `ledger` is the name of the ledger if it has no room for the run and is in the folder, else empty.
+
+    `data` is the built-in name or the path of the data, and `planned` is the dry run of `form`. `check` is the cost of
+    the check for persons, or `NOTHING`. `charged` says that this run was charged before, so resuming it costs nothing.
+    Raise `WrongInput` if the form gives another limit than the ledger has.
     """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:

@@ -87,7 +87,10 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The state: running, cancelling, finished, cancelled, failed, or interrupted with an earlier page."""
+        """One of "running", "cancelling", "finished", "cancelled", "failed" and "interrupted" (with an earlier page).
+
+        An audit that refutes the claim is "finished".
+        """
         if self.code is None:
             return "interrupted" if self.process is None else "cancelling" if self.cancelled else "running"
         if self.code == 0 or (self.task.verb == "audit" and self.code == REFUTED):
@@ -119,9 +122,9 @@ class Run:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Steps that are done, and all steps, from the last line such as "3 of 10"; None if there is none.
+        """The number of finished steps and of all steps, from the last line that contains words such as "3 of 10" once.
 
-        Lines before the charge of the run do not count.
+        None if there is no such line. Lines before the sentence that the run is charged do not count.
         """
         for line in reversed(self.lines):
             if len(steps := STEPS.findall(line)) == 1:
@@ -204,7 +207,8 @@ class Runs:
     def cancel(self, run: Run) -> None:
         """Interrupt a run as Ctrl-C does, and return at once.
 
-        A timer kills the run if it has not ended after `SECONDS_TO_END` seconds.
+        A timer kills the run if it has not ended after `SECONDS_TO_END` seconds. Nothing is done if the run has ended,
+        or was cancelled before.
         """
         if not run.active or run.cancelled:
             return
@@ -245,7 +249,10 @@ class Runs:
             _send(run)
 
     def _begin(self, task: Task, before: Run | None) -> Run:
-        """Start the process of a task; `before` is the interrupted run that it continues."""
+        """Start the process of a task, and return its run, which is now the newest in the list.
+
+        `before` is the interrupted run that it continues, or None; the new run takes over its charge.
+        """
         charged, entry = (False, None) if before is None else (before.charged, before.entry)
         self._remember(task, charged, entry)
         if task.verb == "predict":
@@ -266,7 +273,10 @@ class Runs:
         return run
 
     def _follow(self, run: Run) -> None:
-        """Collect what a run prints until it ends."""
+        """Collect what the process of a run prints until it ends, and then record its exit code and its time.
+
+        The stored form of a training is removed then, unless the training can be resumed.
+        """
         process = run.process
         assert process is not None
         assert process.stdout is not None
@@ -331,7 +341,10 @@ class Runs:
             self._record(task).unlink(missing_ok=True)
 
     def _recorded(self) -> dict[tuple[str, str], Run]:
-        """Return unfinished trainings of earlier pages; what cannot be read or is finished is left out."""
+        """Return the unfinished trainings of earlier pages, by verb and name of the result, from their stored forms.
+
+        A training is left out if its form cannot be read or is no longer valid, or if its model exists.
+        """
         runs: dict[tuple[str, str], Run] = {}
         for path in sorted(self._records().glob("*.json")):
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, PrivawareError):
@@ -343,7 +356,10 @@ class Runs:
 
 
 def _send(run: Run, *, interrupt: bool = False) -> None:
-    """Interrupt (with `interrupt`) or kill the processes of a run, if it is active; without POSIX, end its process."""
+    """Send the interrupt signal (with `interrupt`) or the kill signal to all processes of a run, if it is active.
+
+    On a system without POSIX signals, only the process of the run itself is terminated, in both cases.
+    """
     if not run.active or run.process is None:
         return
     with suppress(ProcessLookupError):

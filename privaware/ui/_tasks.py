@@ -64,14 +64,14 @@ class Task:
     words: tuple[str, ...]
 
     def command(self, folder: Folder) -> str:
-        """Return the call as a user would type it in the folder."""
+        """Return the call as a user would type it in the folder, with paths relative to the folder."""
         return folder.shown(shlex.join(["privaware", *self.words]))
 
     def ledger(self, folder: Folder) -> str:
         """Return the name of the ledger that a training charges.
 
-        The form names it, or it is next to the data, or it is in the model folder. The name is empty if there is none
-        of these ledgers in `folder`, and for other verbs.
+        It is the first of these ledgers that exists in `folder`: the one that the form names, DATA.ledger next to the
+        data, and run.ledger in the model folder. The name is empty if none exists, and for a task that is no training.
         """
         names = (self.form.get("ledger", ""), f"{self.form.get('data', '')}.ledger", f"{self.out}/run.ledger")
         known = folder.ledgers() if self.verb == "fit" else {}
@@ -87,7 +87,10 @@ def fit_options(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def _options(folder: Folder, form: Form, fields: Fields) -> dict[str, Any]:
-    """Return the values of those `fields` that are not empty in `form`, by name."""
+    """Return the values of those `fields` that are not empty in `form`, by name of the field.
+
+    The function of each field converts its text. It raises `WrongInput` for a text that does not fit.
+    """
     return {name: convert(folder, name, form[name]) for name, (convert, _) in fields.items() if form.get(name)}
 
 
@@ -137,7 +140,10 @@ def audit_task(folder: Folder, name: str, form: Form) -> Task:
 
 
 def reading(folder: Folder, form: Form) -> dict[str, Any]:
-    """Return the format of a text file that a form gives: encoding, separator, decimal mark and header."""
+    """Return how to read a text file by the fields `encoding`, `sep`, `decimal` and `header` of a form.
+
+    Empty fields are left out. Raise `WrongInput` for a value that does not fit its field.
+    """
     return _options(folder, form, READING_FIELDS)
 
 
@@ -171,12 +177,16 @@ def _free_name(place: Path, stem: str, suffix: str = "") -> str:
 
 
 def _stem(data: str) -> str:
-    """Return the name of a data file without its suffixes."""
+    """Return the name of a data file up to its first dot, without folders; "data" if that is empty."""
     return Path(data).name.split(".")[0] or "data"
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
-    """Return options of the command line, each as one word, so that no value is read as another option."""
+    """Return the words of options of the command line, each `--NAME=VALUE`, so that no value is read as an option.
+
+    The underscores of a name become hyphens. True becomes `--NAME` and False `--no-NAME`. A list becomes one word for
+    each item.
+    """
     words = []
     for name, value in options.items():
         option = name.replace("_", "-")

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Edge = tuple[int, int, nn.Module]
-"""Start node, end node and operation of an edge."""
+"""An edge of a cell: start node, end node and the operation that is applied to the start node."""
 KINDS: dict[type[nn.Module], str] = {
     nn.ReLU: "relu",
     nn.SELU: "selu",
@@ -42,19 +42,19 @@ KINDS: dict[type[nn.Module], str] = {
     nn.Hardtanh: "hardtanh",
     nn.Sigmoid: "sigmoid",
 }
-"""Name of the kernel's activation for each activation layer."""
+"""Name in `kernels.ACTIVATIONS` for each type of activation layer."""
 WINDOW = (3, 1, 1)
 """Side of the window, stride and padding of the pools for which there is a GPU kernel."""
 
 
 class CellGraph(nn.Module):
-    """Base of graphs whose nodes are computed from the output of `entry` by `node_outputs`.
+    """Base of cells: graphs of nodes, of which node 0 is the output of the layer `entry`.
 
-    `nodes` is the number of nodes after the entry. Subclasses define `forward`. A training engine may replace
-    `node_outputs`.
+    The method `node_outputs` computes the `nodes` nodes after node 0. Subclasses define `forward`. A training engine
+    may replace `node_outputs`.
 
-    With `bf16` the GPU kernels store nodes as BF16 if TF32 products are allowed, since memory bandwidth limits them.
-    The next layer must accept BF16, as `MaxPool2x2` does.
+    With `bf16` the GPU kernels store nodes as BF16 if `torch.backends.cuda.matmul.allow_tf32` is set, because memory
+    bandwidth limits the kernels. The next layer must accept BF16, as `MaxPool2x2` does.
     """
 
     def __init__(self, entry: nn.Module, nodes: int, bf16: bool = False) -> None:
@@ -63,13 +63,15 @@ class CellGraph(nn.Module):
 
     @property
     def node_dtype(self) -> torch.dtype:
-        """The number type in which the GPU kernels store nodes."""
+        """The dtype of nodes stored by the GPU kernels: BF16 if `bf16` and TF32 products are allowed, else float32."""
         return torch.bfloat16 if self.bf16 and torch.backends.cuda.matmul.allow_tf32 else torch.float32
 
     def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
         """Return nodes 1 to `self.nodes`, concatenated along the channels.
 
-        `first`, the output of the entry, is node 0. `edges` are in the order of their end nodes.
+        `first`, the output of the entry, is node 0. A later node is the sum of the operations on the `edges` that end
+        in it, which are in the order of their end nodes. GPU kernels compute the nodes if autograd is off and every
+        operation has a kernel; otherwise the layers do.
         """
         if not torch.is_grad_enabled():
             calls = kernel_calls(first, edges)
@@ -80,10 +82,11 @@ class CellGraph(nn.Module):
 
 
 class Cell(CellGraph):
-    """A fully connected directed graph, whose output is the concatenation of the nodes' channels.
+    """A directed graph of nodes; `forward` returns nodes 1 to `nodes`, concatenated along the channels.
 
-    An edge is (start node, end node, module), where node 0 is the entry; an absent edge contributes zero. `entry`,
-    `nodes` and `bf16` are as in `CellGraph`.
+    An edge is (start node, end node, module), where node 0 is the output of the layer `entry`. A node is the sum of the
+    modules of the edges that end in it, each applied to its start node; an absent edge contributes zero. With `bf16`
+    the GPU kernels may store nodes as BF16.
     """
 
     def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, bf16: bool = False) -> None:
@@ -97,7 +100,7 @@ class Cell(CellGraph):
 
 
 class MaxPool2x2(nn.MaxPool2d):
-    """Max pooling of 2 x 2 blocks, with a kernel for contiguous images on a GPU.
+    """Max pooling of 2 x 2 blocks: by a Triton kernel for contiguous images on a GPU, else by PyTorch's layer.
 
     The kernel saves one byte for each block for the backward pass instead of eight. Its output is float32, also for
     BF16 inputs.
@@ -114,7 +117,7 @@ class MaxPool2x2(nn.MaxPool2d):
 
 
 class BlockMaxima(torch.autograd.Function):
-    """The maxima of the 2 x 2 blocks of contiguous images on a GPU, in float32."""
+    """The maxima of the 2 x 2 blocks of contiguous images on a GPU, in float32; the gradient has the inputs' dtype."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -132,7 +135,10 @@ class BlockMaxima(torch.autograd.Function):
 
 
 class PlainGroupNorm(nn.GroupNorm):
-    """Group norm without affine parameters; on a GPU one kernel forward and one backward."""
+    """Group norm without affine parameters.
+
+    Contiguous float32 images on a GPU take one kernel forward and one backward; other inputs use PyTorch's layer.
+    """
 
     def __init__(self, groups: int, channels: int) -> None:
         super().__init__(groups, channels, affine=False)
@@ -158,14 +164,17 @@ class _PlainGroupNorm(torch.autograd.Function):
 
 
 def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
-    """Return the nodes 1 to `nodes` concatenated, with every operation computed by its layer; `first` is node 0."""
+    """Return nodes 1 to `nodes` of a cell, concatenated along the channels; each operation is computed by its layer.
+
+    `first` is node 0.
+    """
     return torch.cat(node_states([first], edges, nodes)[1:], dim=1)
 
 
 def node_states(inputs: Sequence[Tensor], edges: Sequence[Edge], nodes: int) -> list[Tensor]:
-    """Return the `inputs`, which are the first nodes, and the `nodes` nodes after them.
+    """Return all nodes of a cell: the `inputs`, which are the first nodes, and the `nodes` nodes after them.
 
-    A node is the sum of the operations on the edges that end in it. A node without edges is zero.
+    A node after the inputs is the sum of the operations on the edges that end in it. A node without edges is zero.
     """
     states = list(inputs)
     for end in range(len(inputs), len(inputs) + nodes):
@@ -182,8 +191,8 @@ def node_states(inputs: Sequence[Tensor], edges: Sequence[Edge], nodes: int) -> 
 class KernelCall:
     """The kernel of the edge from node `start` to node `end`; `kind` is "identity", "max", "average" or "conv".
 
-    The other fields are of a "conv": its convolution, the groups and epsilon of its group norm, and the position of its
-    activation in `kernels.ACTIVATIONS`.
+    `conv`, `groups`, `eps` and `activation` are used by "conv" only: the convolution, the groups and epsilon of the
+    group norm after it, and the position of the activation in `kernels.ACTIVATIONS`.
     """
 
     start: int
@@ -259,7 +268,7 @@ def _is_depthwise(conv: nn.Module) -> bool:
 
 
 def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
-    """Return the view of node `at` in `out`; node 0 is `first`."""
+    """Return node `at`: `first` for node 0, else a view of its channels in `out`, which has nodes 1, 2, ... in turn."""
     channels = first.shape[1]
     return first if at == 0 else out[:, (at - 1) * channels : at * channels]
 
@@ -267,10 +276,11 @@ def _node(first: Tensor, out: Tensor, at: int) -> Tensor:
 def run_kernels(
     first: Tensor, calls: list[KernelCall], nodes: int, weights: Sequence[Tensor], dtype: torch.dtype, keep: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return nodes 1 to `nodes` concatenated, stored as `dtype`, and the tensors that the backward pass needs.
+    """Return nodes 1 to `nodes`, concatenated along the channels as `dtype`, and the tensors for the backward pass.
 
-    Without `keep` the second result is incomplete. `first` is node 0. A node without calls is zero. `weights` are the
-    filters of the convolutions in the order of `calls`, each (models, channels, 1, 3, 3).
+    A node is the sum of the `calls` that end in it; a node without calls is zero. `first` is node 0. Unless `keep` is
+    True, the list of tensors for the backward pass is incomplete. `weights` are the filters of the convolutions in the
+    order of `calls`, each (models, channels, 1, 3, 3).
     """
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
     saved: list[Tensor] = []

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["SharedCell", "Supernet", "shared_network"]
 
 Cells = tuple[str, ...] | None
-"""The operation of each edge; None for all operations."""
+"""The name of the operation of each edge, in the order of `edge_ends`; None for all operations on every edge."""
 
 
 class SharedCell(CellGraph):
-    """The graph of one stage; each edge is a dictionary of operations, without an entry for "zero".
+    """The cell of one stage of the supernet, where each edge has a layer for every operation.
 
-    `edges` are in the order of `edge_ends(nodes)`. The other arguments are as in `CellGraph`.
+    `edges` has one dictionary {name of an operation: its layer} for each edge, in the order of `edge_ends(nodes)`. It
+    has no entry for the operation "zero", which contributes nothing. The output of the layer `entry` is node 0, and
+    `nodes` nodes follow. With `bf16` the GPU kernels may store nodes as BF16.
     """
 
     def __init__(self, entry: nn.Module, edges: list[dict[str, nn.Module]], nodes: int, bf16: bool) -> None:
@@ -37,7 +39,10 @@ class SharedCell(CellGraph):
         self.edges = nn.ModuleList(nn.ModuleDict(edge) for edge in edges)
 
     def forward(self, x: Tensor, cell: Cells) -> Tensor:
-        """Return the nodes concatenated; if `cell` is None, every edge is the sum of all its operations."""
+        """Return nodes 1 to `self.nodes` for the input `x`, concatenated along the channels.
+
+        `cell` names the operation that runs on each edge; if it is None, an edge is the sum of all its operations.
+        """
         chosen = []
         for at, (start, end) in enumerate(edge_ends(self.nodes)):
             edge: Any = self.edges[at]
@@ -46,7 +51,7 @@ class SharedCell(CellGraph):
         return self.node_outputs(self.entry(x), chosen)
 
     def extract(self, cell: tuple[str, ...]) -> Cell:
-        """Return the module of one cell, as in the stand-alone network; it shares its layers with this module."""
+        """Return a `Cell` with one operation an edge, named by `cell`; it shares its layers with this module."""
         chosen = [
             (start, end, edge[op])  # type: ignore[index]
             for (start, end), edge, op in zip(edge_ends(self.nodes), self.edges, cell, strict=True)
@@ -56,9 +61,10 @@ class SharedCell(CellGraph):
 
 
 class Supernet(nn.Module):
-    """The network of `description` with all operations on every edge; `cell` selects the ones that run, None runs all.
+    """The network that `description` describes, but with a layer for every operation on every edge of its cells.
 
-    Of `description.cell` only the length is used.
+    The attribute `cell` names the operation that runs on each edge; None, the initial value, runs all. Of
+    `description.cell` only the length is used.
     """
 
     def __init__(self, description: Dpnas) -> None:
@@ -84,14 +90,17 @@ class Supernet(nn.Module):
         return out
 
     def network(self, cell: tuple[str, ...]) -> nn.Sequential:
-        """Return the stand-alone network of one cell; it shares layers and parameters with the supernet."""
+        """Return the stand-alone network with the operations named by `cell`; it shares layers with the supernet."""
         cells: list[Any] = list(self.cells)
         stages = [part for shared in cells for part in (shared.extract(cell), self.pool)]
         head = self.head.named_children()
         return nn.Sequential(OrderedDict([("stem", self.stem), ("stages", nn.Sequential(*stages)), *head]))
 
     def parameter_edges(self) -> dict[str, tuple[int, str] | None]:
-        """Return (number of the edge, operation) by name of parameter; None for parameters that every cell uses."""
+        """Return, for the name of each parameter, (number of its edge, name of its operation).
+
+        The value is None for a parameter that belongs to no edge, which every cell uses.
+        """
         edges: dict[str, tuple[int, str] | None] = {}
         for name, _ in self.named_parameters():
             words = name.split(".")

@@ -29,7 +29,7 @@ _ABSENT = object()
 
 
 def names_in(template: Any) -> set[str]:
-    """Return the choices that a template refers to.
+    """Return the names of the choices that a template refers to, as "$name" or "$one|other", in values at any depth.
 
     >>> sorted(names_in({"hidden": ["$first", "$second"], "lr": 0.5}))
     ['first', 'second']
@@ -42,7 +42,10 @@ def names_in(template: Any) -> set[str]:
 
 
 def fill(template: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the template with the values of a point; an entry whose choices are all absent disappears.
+    """Return the template with each "$name" replaced by the value of choice "name" in `point`.
+
+    "$one|other" is replaced by the value of the first of its choices that the point has. An entry of a list or
+    dictionary disappears if the point has none of its choices.
 
     >>> fill({"hidden": ["$first", "$second"], "lr": 0.5}, {"first": 16})
     {'hidden': [16], 'lr': 0.5}
@@ -72,20 +75,21 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Space:
-    """A search space.
+    """A search space: named choices with their values, and a template of the settings that they give.
 
     Parameters
     ----------
     choices : mapping
         The values of each choice, by name.
     build : mapping
-        The template of the learner's settings.
+        The template of the learner's settings, in which "$name" stands for the value of choice "name".
     when : mapping
-        For some choices, the values of earlier choices at which they are active.
+        Conditions: choice `name` is active only if each earlier choice `other` has a value in `when[name][other]`. A
+        choice that is not in `when` is always active.
     priced : tuple of str
-        The choices that change the privacy cost at a given noise multiplier.
+        The names of choices that change the privacy cost at a given noise multiplier, such as a number of steps.
     learner : str
-        The learner that is trained, unless `build` names another.
+        The name of the learner that is trained, unless `build` has an entry "learner".
     what : str
         A description in words.
     """
@@ -135,11 +139,14 @@ class Space:
     # Points
 
     def active(self, name: str, point: Mapping[str, Any]) -> bool:
-        """Return whether the condition of choice `name` holds, given the choices before it in `point`."""
+        """Return whether choice `name` is active: each choice in its condition `when` has an allowed value.
+
+        `point` has the values of the earlier choices. A choice without a condition is active.
+        """
         return all(other in point and point[other] in values for other, values in self.when.get(name, {}).items())
 
     def canonical(self, point: Mapping[str, Any]) -> Point:
-        """Return the point without inactive choices, in the order of the space.
+        """Return a copy of `point` without inactive choices, in the order of `choices`.
 
         Raise `WrongInput` if a choice is unknown, or a value is missing or wrong.
         """
@@ -160,7 +167,10 @@ class Space:
         return fill(self.build, self.canonical(point))
 
     def points(self) -> Iterator[Point]:
-        """Yield all points, in the order of the choices; the last choice changes fastest."""
+        """Yield all points (a value for every active choice).
+
+        They are in the order of `choices`; the last choice changes fastest.
+        """
         yield from self._extensions({}, list(self.choices))
 
     def _extensions(self, prefix: Point, names: list[str]) -> Iterator[Point]:
@@ -175,7 +185,10 @@ class Space:
     # Random points
 
     def draw(self, rng: np.random.Generator, fixed: Mapping[str, Any] | None = None) -> Point:
-        """Return a random point: every active choice is uniform, or has its value in `fixed`, which is not checked."""
+        """Return a random point: every active choice has a uniform value, or its value in `fixed`.
+
+        Values in `fixed` are not checked, and values of inactive choices are ignored.
+        """
         fixed = fixed or {}
         point: Point = {}
         for name, values in self.choices.items():
@@ -184,9 +197,10 @@ class Space:
         return point
 
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
-        """Return the point with another value for one choice; choices that become active are drawn at random.
+        """Return a copy of `point` with another value for one choice; both are uniform.
 
-        If no choice of the point has a second value, the point is returned unchanged.
+        Choices that become active are drawn at random, and those that become inactive are dropped. If no choice of the
+        point has a second value, an unchanged copy is returned.
         """
         mutable = [name for name in point if len(self.choices[name]) > 1]
         if not mutable:
@@ -198,7 +212,8 @@ class Space:
     def cross(self, one: Point, two: Point, rng: np.random.Generator) -> Point:
         """Return a point with each choice from `one` or `two` with equal probability.
 
-        A choice that only one parent has comes from that parent. An active choice that neither has is drawn at random.
+        A choice that only one parent has comes from that parent. An active choice that neither parent has is drawn at
+        random, and an inactive choice is dropped.
         """
         child = {}
         for name in self.choices:
@@ -212,8 +227,9 @@ class Space:
     def priced_points(self) -> list[Point]:
         """Return one point for each combination of values of the choices in `priced`.
 
-        A choice in `priced` that is not active counts as absent; combinations that then are equal give one point. The
-        other choices are drawn with a fixed seed. If `priced` is empty, one point is returned.
+        A choice in `priced` that is not active counts as absent; combinations that then are equal give one point.
+        Values of choices that are not in `priced` are drawn with a fixed seed. If `priced` is empty, one point is
+        returned.
         """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
@@ -225,7 +241,8 @@ class Space:
     def covering_points(self) -> list[Point]:
         """Return different points in which every possible value of every choice occurs.
 
-        The other choices of a point are drawn with a fixed seed.
+        There is a point for each value of each choice, whose remaining choices are drawn with a fixed seed; equal
+        points are returned once.
         """
         rng = np.random.default_rng(0)
         points: dict[str, Point] = {}
@@ -245,14 +262,17 @@ class Space:
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The learners of all candidates: one, unless `build` takes its `learner` from the choices."""
+        """The different names of the learners that points can have.
+
+        There is one, `learner`, unless the template `build` has an entry "learner", which may depend on a choice.
+        """
         named = self.build.get("learner", self.learner)
         values = [value for name in sorted(names_in(named)) for value in self.choices[name]]
         return tuple(dict.fromkeys(values)) or (named,)
 
     @property
     def unused(self) -> list[str]:
-        """The choices on which neither the template nor another choice depends."""
+        """The names of the choices that neither the template `build` nor a condition in `when` refers to."""
         used = names_in(self.build).union(*self.when.values())
         return [name for name in self.choices if name not in used]
 

@@ -42,32 +42,32 @@ OUTSTANDING_DEVIATIONS = 4.0
 """A cell whose count exceeds this many standard deviations of noise holds rows."""
 
 FAR_DEVIATIONS = 5.5
-"""`OUTSTANDING_DEVIATIONS` for a cell that reaches `FAR_FACTOR` times as far from zero as the fullest cell.
+"""A far cell holds rows if its count exceeds this many standard deviations of noise.
 
-A column has 75 cells, and noise alone exceeds 4 deviations in one of 30,000 cells; a range that is wider by such a cell
-makes its column useless.
+A cell is far if it reaches `FAR_FACTOR` times as far from zero as the fullest cell. A column has 75 cells, and noise
+alone exceeds 4 deviations in one of 30,000 cells; a range that is wider by such a cell makes its column useless.
 """
 
 FAR_FACTOR = 100.0
 """How many times as far from zero as the fullest cell a cell counts as far."""
 
 INSIDE_DEVIATIONS = 3.0
-"""`OUTSTANDING_DEVIATIONS` for a cell that is no farther from zero than an outstanding cell."""
+"""The threshold instead of `OUTSTANDING_DEVIATIONS` for a cell no farther from zero than a cell that exceeds that."""
 
 OUTWARD_DEVIATIONS = 2.0
-"""A span grows by the next cell away from zero if its count exceeds this many standard deviations of noise."""
+"""A range grows by the next cell away from zero if its count exceeds this many standard deviations of noise."""
 
 INWARD_DEVIATIONS = 1.0
-"""A span grows by the next cell towards zero if its count exceeds this many standard deviations of noise."""
+"""A range grows by the next cell towards zero if its count exceeds this many standard deviations of noise."""
 
 HIDDEN_DEVIATIONS = 2.0
 """Number of rows that noise may hide at an end of a range, in standard deviations of the noise of its count."""
 
 TAIL_FRACTION = 0.005
-"""Fraction of rows that may be cut off at either end, in addition to the rows that noise may hide."""
+"""Fraction of rows that may be cut off at either end of a range, in addition to the rows that noise may hide."""
 
 MAX_CUT_FRACTION = 0.05
-"""Largest fraction of rows that may be cut off at either end, including the rows that noise may hide."""
+"""Largest fraction of rows that may be cut off at either end of a range, including the rows that noise may hide."""
 
 MAX_TARGET_CUT_FRACTION = 0.01
 """`MAX_CUT_FRACTION` for a target, whose mean should change little."""
@@ -76,7 +76,7 @@ DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 """Positive edges of the first grid, from 1e-6 to 1e12 in half decades; smaller absolute values count as zero."""
 
 FARTHEST = 1e13
-"""Absolute value at which the outermost cells end."""
+"""Absolute value at which the outermost cells of the first grid end."""
 
 EQUAL_CELLS = 16
 """Number of equal cells of the grid between two bounds; cells near zero are divided further."""
@@ -85,8 +85,8 @@ EQUAL_CELLS = 16
 def cells(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return how many `values` lie below the first edge, between neighbouring edges, and above the last edge.
 
-    A value equal to an edge counts in the cell above the edge. Values that are not finite are not counted.
-    The result has one float for each cell: `len(edges) + 1`.
+    A value equal to an edge counts in the cell above the edge. Values that are not finite are not counted. The result
+    has `len(edges) + 1` floats, one for each cell.
     """
     known = np.isfinite(values)
     positions = Edges(edges).position(values if known.all() else values[known])
@@ -163,7 +163,7 @@ def _grown(deviations: np.ndarray, distances: np.ndarray, at: int, step: int) ->
 
 
 def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, float]:
-    """Return `counts` shrunken towards their mean as far as noise explains their differences, and the factor.
+    """Return the noisy `counts` shrunken towards their mean as far as noise explains their differences, and the factor.
 
     The factor on the differences is from 0 (only the mean remains) to 1. `scale` is the standard deviation of the noise
     of a count. The mean is the sum of `counts`, clipped to [rows / 2, rows], divided by their number.
@@ -180,10 +180,10 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
 
 
 def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MAX_CUT_FRACTION) -> int:
-    """Return how many of the first cells, with the noisy `counts`, may be cut off; 0 if this would cut off all.
+    """Return how many of the first cells may be cut off, by the noisy `counts` of all cells; 0 if these would be all.
 
-    Together they hold at most `TAIL_FRACTION * rows` plus the rows that noise may hide, and at most `most * rows`.
-    `scale` is the standard deviation of the noise of a count.
+    The cells that are cut off hold together at most `TAIL_FRACTION * rows` plus the rows that noise may hide, and at
+    most `most * rows`. `scale` is the standard deviation of the noise of a count.
     """
     likely, kept = shrunken(counts, scale, rows)
     hidden = HIDDEN_DEVIATIONS * kept * scale * np.sqrt(np.arange(1, len(counts) + 1))
@@ -200,10 +200,10 @@ TARGET_WEIGHT = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
-    """The number of values of each kind in each undecided column; `sensitivity` is the L2 sensitivity of all counts.
+    """The number of values of each kind (`COUNTED`) in each undecided column, as a matrix (columns, kinds).
 
-    `places` are the undecided columns with their positions. The release gives the noisy counts by name of column, in
-    the order of the kinds `COUNTED`.
+    `places` are the undecided columns with their positions, and `sensitivity` is the L2 sensitivity of all counts. The
+    release maps the name of a column to its noisy counts, in the order of `COUNTED`.
     """
 
     places: Places
@@ -222,9 +222,11 @@ class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grids:
-    """The columns `numbers` (and the target, named "", if `target`), and the L2 `sensitivity` of a round of counts.
+    """The columns that a round counts on grids.
 
-    Counts of the target are multiplied by its weight before noise is added, and divided by it afterwards.
+    `numbers` are the numeric and date columns with their positions. With `target` the target is counted too, under the
+    name "". `sensitivity` is the L2 sensitivity of all counts of a round. Counts of the target are multiplied by
+    `TARGET_WEIGHT` before noise is added, and divided by it afterwards.
     """
 
     numbers: Places
@@ -241,9 +243,10 @@ class Grids:
         return [1.0] * len(self.numbers) + [TARGET_WEIGHT] * self.target
 
     def counts(self, part: Data, edges: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the number of values in `part` of each of `names` in each cell of its grid, without noise.
+        """Return, for each of `names`, the exact number of its values in each cell of its grid, for the rows `part`.
 
-        The outermost cells are open. `edges` holds the inner edges of each grid, in the order of `names`.
+        The first and last cells have no outer edge. `edges` holds the inner edges of each grid, in the order of
+        `names`.
         """
         values = [on_line(uncoded_column(part.x, at), column) for at, column in self.numbers]
         values += [part.y.astype(float)] * self.target
@@ -289,9 +292,10 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Located:
-    """The `spans` of the numeric columns by name (the target is named ""), and the `common` words of other columns.
+    """What the round of decades and words releases: bounds of numeric columns, and frequent words of other columns.
 
-    `common` holds, by name, the words that passed the threshold and the sum of their noisy counts, from `common_words`.
+    `spans` maps the name of a numeric column (the target is named "") to its lower and upper bound. `common` maps the
+    name of another column to its words whose noisy counts passed the threshold, and the sum of these counts.
     """
 
     spans: dict[str, Span]
@@ -300,11 +304,11 @@ class Located:
 
 @dataclass(frozen=True, kw_only=True)
 class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
-    """The number of values in half decades of either sign, and how often each word of the columns `words` occurs.
+    """The number of values of each column in half decades of either sign, and how often each word occurs in `words`.
 
-    `grids` has the columns of numbers, and the sensitivity of all counts together. A word that only one unit of up to
-    `unit_rows` rows has is released with a probability of at most `delta`, over all columns. See `ranked_counts` for
-    the vector of counts that gets noise.
+    `grids` has the columns of numbers, and the sensitivity of all counts together. `words` are the columns of words. A
+    word that only one unit of up to `unit_rows` rows has is released with a probability of at most `delta`, over all
+    columns. See `ranked_counts` for the vector of counts that gets noise.
     """
 
     grids: Grids
@@ -345,10 +349,10 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
 
 @dataclass(frozen=True, kw_only=True)
 class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, tuple[float, ...]]]]):
-    """The number of values on finer grids between the `spans` so far.
+    """The number of values of each column on a finer grid between its bounds so far, `spans`.
 
-    The release gives, by name (the target is named ""), spans without almost empty ends, and the inner edges of at most
-    `bins` bins. `rows` is the declared number of rows.
+    The release is two dictionaries by column name (the target is named ""): bounds without almost empty ends, and the
+    inner edges of at most `bins` bins. `rows` is the declared number of rows.
     """
 
     grids: Grids

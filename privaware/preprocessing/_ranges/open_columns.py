@@ -50,7 +50,10 @@ def as_number(column: Column) -> Column:
 
 
 def single(column: Column) -> Column:
-    """Return the column as one coded column: a date becomes its days, an identifier becomes a category."""
+    """Return the column in a form that gives a learner one input column.
+
+    A date becomes its days, and an identifier becomes a category. Any other column is returned unchanged.
+    """
     if column.kind == "identifier":
         return replace(column, kind="category")
     return replace(column, parts=DATE_PARTS[:1]) if column.kind == "date" else column
@@ -71,7 +74,7 @@ def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) 
 
 
 def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
-    """Return the schema with `columns`, and with the facts that are assumed to be public in `assumed`.
+    """Return the schema with `columns`, and with `assumed` naming the facts that are assumed to be public.
 
     `limits` become the bounds of a regression target without bounds; declared bounds stay.
     """
@@ -96,7 +99,7 @@ def outline(schema: Schema) -> Schema:
 
 
 def on_line(values: np.ndarray | Words | Spelt, column: Column) -> np.ndarray:
-    """Return `values` as numbers, or as days for a date column; NaN for anything else."""
+    """Return the raw `values` of a column as floats: days for a date column, else numbers; NaN for anything else."""
     return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
 
 
@@ -135,11 +138,11 @@ def common_words(words: list[str], noisy: np.ndarray, threshold: float) -> tuple
 
 
 def filled_by_words(column: Column, common: tuple[tuple[str, ...], float], kinds: np.ndarray, single: bool) -> Column:
-    """Return a category column with the words of `common`, or as text.
+    """Return `column` as a category with the words of `common`, or as text.
 
     `common` is a result of `common_words`, and `kinds` are the noisy counts of the column's values of each kind in
     `COUNTED`. The column becomes text if more of its values are texts than words, and if the common words cover less
-    than half of these texts; with `single` it never does, because a text may become several coded columns.
+    than half of these texts; with `single` it never does, because a text may become several input columns.
     """
     words, covered = common
     texts, names = (kinds[COUNTED.index(kind)] for kind in ("text", "word"))

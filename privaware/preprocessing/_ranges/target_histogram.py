@@ -40,7 +40,7 @@ SIZES = np.array([float(f"{digit}e{power}") for power in range(-6, 12) for digit
 EDGES = np.concatenate([-SIZES[::-1], [0.0], SIZES])
 """Edges from -5e11 to 5e11; values farther out count in the outermost cells."""
 WINDOW = 3
-"""Number of neighbouring cells, about one power of ten, whose sum finds where most targets are."""
+"""Number of neighbouring cells, about one power of ten, whose sum is compared to find where most targets are."""
 MIN_CELL_COUNT = 0.75
 """Noisy count that a cell must exceed to improve a span, in units of the noise scale."""
 
@@ -75,7 +75,10 @@ class TargetHistogramRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
-    """The number of targets in each cell between `EDGES`; the release is the `span` of the noisy counts."""
+    """The number of targets in each cell between `EDGES`.
+
+    The release is (lower bound, upper bound), which `span` reads from the counts with Laplace noise.
+    """
 
     def partial(self, part: Data) -> np.ndarray:
         targets = part.y.astype(float)

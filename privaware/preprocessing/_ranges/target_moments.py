@@ -40,7 +40,7 @@ from privaware.schema import Schema
 __all__ = ["TargetMomentsRange"]
 
 TARGETS = Lattice(bound=1 - MARGIN, bits=30)
-"""Lattice to which scaled targets and their squares are rounded."""
+"""Multiples of 2^-30 in (-1, 1), to which scaled targets and their squares are rounded."""
 MIN_DEVIATION = 1e-4
 """Smallest standard deviation, as a fraction of half the declared range; rounding would hide a smaller one."""
 
@@ -67,8 +67,8 @@ class TargetMomentsRange(Transformation):
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema with the new bounds of the target.
 
-        The schema, which must declare bounds of the target, is unchanged if they lie inside the new bounds on both
-        sides.
+        The schema must declare bounds of the target. It is returned unchanged if these bounds lie inside the new bounds
+        on both sides.
         """
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows

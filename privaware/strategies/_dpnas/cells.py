@@ -35,9 +35,10 @@ ACTIVATIONS = OPERATIONS[4:]
 
 @dataclass(frozen=True, kw_only=True)
 class CellSearchResult:
-    """The chosen cell and its score, all cells that were scored at the end with their scores, and the controller.
+    """The result of a DPNAS search: the chosen `cell` with its `score`, and the controller.
 
-    Scores are noisy accuracies; on public rows they are exact.
+    `cells` are all cells that were scored at the end, and `scores` their scores in the same order. Scores are noisy
+    accuracies on the validation rows; on public rows they are exact.
     """
 
     cell: Cell
@@ -48,7 +49,7 @@ class CellSearchResult:
 
     @property
     def point(self) -> dict[str, str]:
-        """The chosen cell as a point of the space `dpnas`."""
+        """The chosen cell as a point of the space `dpnas`: the name of an operation for each choice "edge_FROM_TO"."""
         return point_of(self.cell)
 
     def proposals(self, count: int, rng: np.random.Generator) -> list[Cell]:
@@ -66,13 +67,13 @@ def cells_from_indices(indices: Any) -> list[Cell]:
 
 
 def point_of(cell: Cell) -> dict[str, str]:
-    """Return the point of the search space for `cell`: one choice "edge_FROM_TO" for each edge."""
+    """Return the point of the search space for `cell`: the operation's name for each choice "edge_FROM_TO"."""
     nodes = next(n for n in range(1, len(cell) + 1) if n * (n + 1) // 2 == len(cell))
     return {f"edge_{start}_{end}": op for (start, end), op in zip(edge_ends(nodes), cell, strict=True)}
 
 
 def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
-    """Draw `count` cells of `nodes` nodes with every operation equally likely on every edge."""
+    """Return `count` random cells of `nodes` nodes, in which every operation is equally likely on every edge."""
     return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edge_ends(nodes)))))
 
 

@@ -36,10 +36,10 @@ class Proposals:
 
 
 class Controller(nn.Module):
-    """An LSTM over the edges of a cell with `nodes` nodes.
+    """A recurrent network (LSTM) that proposes cells: it chooses one operation after another, for each edge of a cell.
 
-    It chooses among `operations` operations and has `layers` layers of `hidden` units. Unless `clamp` is None, it
-    replaces the logits by `clamp * tanh(logits)`.
+    A cell has `nodes` nodes and `nodes * (nodes + 1) / 2` edges. There are `operations` operations. The LSTM has
+    `layers` layers of `hidden` units. Unless `clamp` is None, logits are replaced by `clamp * tanh(logits)`.
     """
 
     def __init__(
@@ -59,7 +59,11 @@ class Controller(nn.Module):
         return self.nodes * (self.nodes + 1) // 2
 
     def forward(self, count: int, generator: torch.Generator | None = None, cells: Tensor | None = None) -> Proposals:
-        """Sample `count` cells with `generator`, or compute the probabilities of `cells` (`count`, edges) if given."""
+        """Return `count` cells with the log-probabilities and entropies of their operations.
+
+        The cells are sampled with `generator`. If `cells` (`count`, edges), indices of operations, are given, they are
+        returned instead, and nothing is sampled.
+        """
         begin = torch.full((count,), self.operations)
         start = self.embedding(begin)
         states = [(torch.zeros(count, self.hidden),) * 2 for _ in self.memory]
@@ -95,7 +99,7 @@ class Reinforce:
     """Training of a controller by Adam, with the mean of `-(reward - baseline) * log(p) - entropy * H` as loss.
 
     `p` is the probability of a cell, and `H` is the mean entropy of its edges. The baseline starts at the mean of the
-    first rewards and is a moving average with the factor `decay` for each reward.
+    first rewards. After a step with n rewards it becomes `decay**n * baseline + (1 - decay**n) * mean(rewards)`.
     """
 
     def __init__(self, controller: Controller, *, lr: float = 3e-4, entropy: float = 0.05, decay: float = 0.99) -> None:
@@ -106,7 +110,8 @@ class Reinforce:
     def step(self, proposals: Proposals, rewards: Tensor) -> None:
         """Take one step towards cells whose reward is above the baseline, then update the baseline.
 
-        `rewards` has one number for each cell of `proposals`, whose gradients must not be disabled.
+        `rewards` has one number for each cell of `proposals`, which the controller must have computed with autograd
+        enabled.
         """
         mean = float(rewards.mean())
         if math.isnan(self.baseline):

@@ -47,9 +47,10 @@ MICROBATCH = {"cpu": 256, "cuda": 4096}
 
 @dataclass(frozen=True)
 class _CellMomentum:
-    """Momentum for the parameters of the sampled cell, where `active` in the state is 1; others do not change.
+    """Gradient descent with momentum on the parameters of the sampled cell only.
 
-    `beta` is the momentum coefficient, and `decay` the weight decay.
+    These are the parameters for which the tensor `active` in the state is 1; no other parameter or velocity changes.
+    `lr` is the learning rate, `beta` the momentum coefficient, and `decay` the weight decay.
     """
 
     lr: float
@@ -67,10 +68,10 @@ class _CellMomentum:
 
 
 def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: str) -> Prepared:
-    """Stack the supernet for training; raise `Refused` if a layer has no per-example gradient rule.
+    """Return the supernet and the training rows `inputs` and `targets`, ready for private training on `device`.
 
-    `inputs` and `targets` are the training rows, and `loss` is the loss that the gradients are of. The check uses one
-    cell with a mix of operations, because a check with all operations takes minutes.
+    Raise `Refused` if a layer has no rule for per-example gradients of `loss`. The check uses one cell with a mix of
+    operations, because a check with all operations takes minutes.
     """
     check_layers(supernet)
     prepared = on_device(stacked([supernet], device=device), inputs, targets)
@@ -84,10 +85,10 @@ def _prepare(supernet: Any, loss: Any, inputs: Tensor, targets: Tensor, device: 
 
 
 class SharedWeights:
-    """A supernet and its training; `step` changes the weights of one cell.
+    """A supernet and its private training: `step` changes the weights of one cell.
 
-    `descent` holds the settings of a step, `inputs` and `targets` the training rows, `noise` the noise multiplier and
-    `rows` the declared number of training rows.
+    `descent` has the settings of a step, `inputs` and `targets` are the training rows, `noise` is the noise multiplier
+    of a step, and `rows` the declared number of training rows. The parameters of `supernet` change in place.
     """
 
     update = _CellMomentum
@@ -133,9 +134,9 @@ class SharedWeights:
 
     @torch.no_grad()
     def count_correct(self, cells: list[Cell], inputs: Tensor, targets: Tensor) -> np.ndarray:
-        """Return the number of rows that each of `cells` predicts correctly with the current shared weights.
+        """Return, for each of `cells`, the number of rows that it predicts correctly with the current shared weights.
 
-        `inputs` and `targets` are as `tensors_of` returns them. `supernet.cell` is changed.
+        `inputs` and `targets` are as `tensors_of` returns them. The attribute `supernet.cell` changes.
         """
         counts = torch.zeros(len(cells), dtype=torch.float64, device=inputs.device)
         for at, cell in enumerate(cells):
@@ -152,11 +153,13 @@ class SharedWeights:
 class CellScorer:
     """Computes noisy held-out accuracies of cells; nothing else is computed from the validation rows.
 
-    A call returns the scores of its m `cells`, in their order. A score is a noisy count of correct predictions divided
-    by `rate` times the declared number of rows, where each row is sampled with probability `rate`.
+    A call with m `cells` returns m scores, in the same order. Each validation row is sampled with probability `rate`,
+    once for all cells. A score is the noisy number of sampled rows that are predicted correctly, divided by `rate`
+    times the declared number of validation rows.
 
     Privacy: one row adds at most 1 to each of the m counts, so the L2 sensitivity of their joint release is `sqrt(m)`.
-    Each count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0` is for public rows only.
+    Each count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0`, for public rows only, adds
+    none.
     """
 
     def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
@@ -178,21 +181,26 @@ class CellScorer:
 
 
 def tensors_of(data: Data, device: str) -> tuple[Tensor, Tensor]:
-    """Return images as `(pixels - 0.5) / 0.25`, and class indices, both on `device`."""
+    """Return (inputs, targets) on `device`: images as `(pixels - 0.5) / 0.25` in float32, and class indices."""
     channels = data.schema.shape[0]
     scaled = Standardise(mean=(0.5,) * channels, deviation=(0.25,) * channels)(data.x)
     return torch.from_numpy(scaled).to(device), torch.from_numpy(data.y).to(device)
 
 
 def _number(edge: tuple[int, str] | None) -> int:
-    """Return an index for each edge and operation; 0 is for parameters that every cell uses."""
+    """Return a number from 1 for an edge (its index, the name of its operation), or 0 if `edge` is None.
+
+    None stands for parameters that every cell uses. The number is `1 + index * len(OPERATIONS) +
+    OPERATIONS.index(name)`.
+    """
     return 0 if edge is None else 1 + edge[0] * len(OPERATIONS) + OPERATIONS.index(edge[1])
 
 
 def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> None:
     """Write the state of the search after `epoch` epochs, and a hash of `settings`, to the file `path`.
 
-    The state is the shared weights, the controller of `reinforce` with its optimiser and baseline, and `Rng`.
+    The state is the shared weights with their velocities, the controller of `reinforce` with its optimiser and
+    baseline, and the state of the `Rng`. The file holds unreleased values, so only its owner can read it.
     """
     training = weights.training
     facts = {
@@ -210,7 +218,9 @@ def save(path: str | Path, epoch: int, weights: SharedWeights, reinforce: Reinfo
 
 
 def restore(path: str | Path, weights: SharedWeights, reinforce: Reinforce, settings: Any) -> int:
-    """Restore `weights` and `reinforce` in place, and return the number of finished epochs; 0 if there is no file.
+    """Restore `weights` and `reinforce` in place from the file `path`, and return the number of finished epochs.
+
+    Return 0 and change nothing if there is no file.
 
     Raise `WrongInput` if the file was saved with other settings or by another run.
     """
@@ -248,5 +258,5 @@ def _initialise_adam(reinforce: Reinforce) -> None:
 
 
 def _digest(path: str | Path, settings: Any) -> str:
-    """Return a hash of the settings and of the name of the file's folder, which is the name of the run's charge."""
+    """Return a hash of `settings` and of the name of the folder of `path`; a run names this folder after its charge."""
     return hashlib.sha256(repr((Path(path).parent.name, settings)).encode()).hexdigest()
