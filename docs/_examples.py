@@ -2,7 +2,8 @@
 
 In a page ```console blocks hold commands (with or without `$ `; a backslash continues a line), ```python blocks share
 one namespace, and ```LANGUAGE file=NAME writes a file. `exit=3` after the language says which exit code is expected,
-`slow` that a block takes minutes, `shown` that it is not run. The build of the site puts what a block printed below it;
+`slow` that a block takes minutes, `shown` that it is not run, `data=NAME` that it is run only where the files of this
+built-in data set are on the machine. The build of the site puts what a block printed below it;
 the tests run every page.
 """
 
@@ -21,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from privaware import datasets
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -71,6 +74,8 @@ class Reader:
             Path(name).write_text(block.text, encoding="utf-8")
             return ""
         if block.language not in RUN or "shown" in block.marks or ("slow" in block.marks and not self.slow):
+            return ""
+        if (name := block.mark("data")) and datasets.source(name).folder() is None:
             return ""
         if block.language != "console":
             return self._python(block.text)

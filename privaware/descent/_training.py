@@ -107,12 +107,9 @@ class Training:
     ) -> None:
         """Prepare the first step.
 
-        `prepared` is the stack of the modules of `members`, and the examples. `rows` is the declared number of rows:
-        sums are divided by `recipe.sampler.rate * rows`. `rng` draws samples and noise. `mask`
-        (models, trainable parameters) is 1 for parameters that a model trains and 0 for other parameters; None means
-        that each model trains all of them. With `ranks`, each rank sums a part of the microbatches of a step
-        (`_ranks.py`). Raise `WrongInput` if `rows` is not positive, and `Refused` if rounding of the sums cannot be
-        bounded (`lay_out`).
+        `prepared` has the modules of `members` as one stack, and the examples. Sums are divided by `rows`, the declared
+        number of rows, times `recipe.sampler.rate`. `mask` (models, parameters) is 0 for parameters that a model does
+        not train. With `ranks`, each rank sums some microbatches. `lay_out` says when `Refused` is raised.
         """
         expect_count("", rows=rows)
         self.recipe, self.rng, self.ranks = recipe, rng, ranks
