@@ -73,9 +73,10 @@ class LossSum:
 
     @property
     def rare(self) -> bool:
-        """Whether there are sampled Gaussians and a row is in fewer than 0.05 samples on average, over all releases.
+        """Whether there are sampled Gaussians, and a unit has fewer than 0.05 sampled rows in all releases together.
 
-        Then bulk and tail of the loss differ in scale.
+        The number of sampled rows is the expected one, summed over all releases. If it is so small, the bulk and the
+        tail of the distribution of the loss differ in scale.
         """
         return self.sampled and sum(n * loss.often for loss, n in self.losses) < 0.05
 

@@ -27,7 +27,8 @@ def delta(mu: float, epsilons: Array) -> Array:
 def epsilon(mu: float, delta_: float) -> float:
     """Return the epsilon >= 0 at which the delta of the Gaussian mechanism equals `delta_`.
 
-    The result is 0 if delta at 0 is below `delta_`. `mu` is sensitivity divided by noise.
+    The result is 0 if the delta at epsilon 0 is at most `delta_`. `mu` is the sensitivity divided by the standard
+    deviation of the noise.
     """
     from scipy import optimize
 

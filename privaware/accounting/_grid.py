@@ -212,9 +212,10 @@ def _laplace(pair: SampledLaplace, direction: str, width: float) -> Grid:
 def _dots(loss: Any, profile: Profile, width: float) -> Grid:
     """Discretise a profile delta(epsilon) by connecting the dots: straight lines in e^epsilon between grid points.
 
-    The grid has steps of `width`, and its ends are those that `loss`, the description by `dp_accounting`, suggests.
-    Raise `OutOfReach` if it would be too long. The lines are never below the profile. The change of slope at a grid
-    point gives the probability of that loss (Doroshenko et al. 2022).
+    `loss` is the privacy loss of the same release as an object of `dp_accounting`, which suggests the ends of the grid.
+    The grid has steps of `width` in epsilon. The lines are never below the profile. The change of slope at a grid point
+    gives the probability of that loss (Doroshenko et al. 2022). Raise `OutOfReach` if the grid would have more than
+    2^23 steps, or if the probabilities are lost in rounding errors.
     """
     ends = loss.connect_dots_bounds()
     width_low, width_high = ends.epsilon_lower / width, ends.epsilon_upper / width

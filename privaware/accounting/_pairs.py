@@ -40,9 +40,10 @@ class DominatingPair:
     symmetric = True
 
     def log_mgf(self, z: Array, direction: str) -> Array:
-        """Return K(z) = ln E_P[exp(z l)], where l is the loss, for an array z; the entries of z have equal real parts.
+        """Return K(z) = ln E_P[exp(z l)] for each entry of the array z, where l = ln(P/Q) is the privacy loss.
 
-        `direction` is "remove" or "add". z may be real or complex.
+        P is the distribution with the row if `direction` is "remove", and without it if `direction` is "add". z may be
+        real or complex. All entries of z must have the same real part.
         """
         raise AssertionError(type(self).__name__)
 

@@ -208,10 +208,12 @@ def _window(curve: Callable[[float], float], theta: float, spread: float) -> tup
 
 
 def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
-    """Return `grid` tilted by `theta` and composed `count` times, and a bound on the tilted mass that is cut off.
+    """Return the composition of `count` losses of `grid`, tilted by `theta`, and a bound on the mass that is cut off.
 
-    The result covers a window: the tilted mass below it, and the mass above it, is less than `exp(-_TAIL)`. Raise
-    `OutOfReach` if the window has too many grid points.
+    The composition is the distribution of the sum of `count` independent losses. After tilting it is cut off outside a
+    window: the tilted mass below the window is at most `exp(-_TAIL)`, and so is the tilted mass above the window. The
+    returned bound is for the tilted mass above the window only. With `count` 1 nothing is cut off, and the bound is 0.
+    Raise `OutOfReach` if the window has more than 2^24 grid points.
     """
     base = grid.tilted(theta)
     if count == 1:

@@ -102,8 +102,9 @@ def _texts(count: int, draw: np.random.Generator) -> np.ndarray:
 def _values(column: Column, count: int, draw: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Return `count` random values of a column, in the form in which rows hold it.
 
-    A category is a uniform code. A number is one of its bounds with probability 1/2, and else uniform between them.
-    Images have the shape `shape`.
+    A category is a uniform code. A number is its lower bound with probability 1/4, its upper bound with probability
+    1/4, and otherwise uniform between the bounds. A text is twelve random words. An image has the shape `shape` and
+    uniform pixels between 0 and 1, as bytes.
     """
     if column.kind == "image":
         return as_bytes(draw.random((count, *shape)))

@@ -2,8 +2,9 @@
 
 The confidence of a row (the log odds of its label; in a regression minus its squared error) is assumed to be normal
 among shadow models. Online, some shadow models saw the row and some did not, and the score is the log-likelihood ratio
-of the two normal distributions. Offline, no shadow model saw the row, and the score is the log probability that its
-confidence is at most the observed one.
+of the two normal distributions. Offline, no shadow model saw the row, and the score is the log probability that a
+confidence drawn from the normal distribution of the shadow models is at most the row's confidence under the attacked
+model.
 
 Paper: Carlini, Chien, Nasr, Song, Terzis and Tramer 2022, Membership Inference Attacks From First Principles.
 Privacy: an attack; its scores of private rows are for the data owner only.

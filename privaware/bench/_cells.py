@@ -61,12 +61,13 @@ NO_NETWORK = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlace:
-    """Where and how cells are trained and attacked.
+    """Where and how cells of a benchmark are trained and attacked by membership inference.
 
-    `device` is "cpu" or "cuda". No batch begins after the time `deadline`, in seconds since the epoch. `prices` is a
-    JSON file of noise multipliers that were computed before; a noise multiplier that it lacks is computed and not
-    written to it. `progress` prints the steps of each training to standard error. `commit` is the commit of the source;
-    if it is None, it is read from git. `command` is the command line to record with each cell; None records none.
+    `device` is "cpu" or "cuda". No batch of cells (see `batches`) begins after the time `deadline`, in seconds since
+    the epoch. `prices` is a JSON file of noise multipliers that were computed before; a noise multiplier that it lacks
+    is computed and not written to it. `progress` prints the steps of each training to standard error. `commit` is the
+    commit of the source; if it is None, it is read from git. `command` is the command line to record with each cell;
+    None records none.
     """
 
     device: str = "cpu"

@@ -245,10 +245,12 @@ def _split(rows: Mapping[str, Any], loaded: BenchRows) -> BenchRows:
 
 
 def _own(rows: Mapping[str, Any], needs_public: bool) -> BenchRows:
-    """Return the rows of the user's own files, which the table `rows` names, with a schema drafted from `file`.
+    """Return the rows of the user's own files, with a schema drafted from the rows of `file`.
 
-    Without test rows in the files, a fixed fifth of the rows of `file` is for testing. With `needs_public` the public
-    rows are read from the file `auxiliary`; raise `WrongInput` if the table does not name it.
+    The mapping `rows` has the path of the data as `file` and, optionally, the paths of test rows as `test` and of
+    public rows as `auxiliary`. If there is no `test`, and `file` has no test rows of its own, a fifth of the rows of
+    `file` is for testing, which is the same fifth in each call. With `needs_public` the public rows are read; raise
+    `WrongInput` if there is no `auxiliary`.
     """
     schema = replace(draft_schema(rows["file"], target=rows.get("target")), reviewed=True)
     raw = read(rows["file"])

@@ -215,6 +215,6 @@ def _opened(file: Path, named: Callable[[], str]) -> Image.Image:
         return Image.open(file)
     except Image.DecompressionBombError:
         raise WrongInput(
-            f"expected images that fit into memory, but {named()} has more pixels than Pillow opens, as a "
-            "decompression bomb does; resize it"
+            f"expected images that fit into memory, but {named()} has more pixels than Pillow opens (its limit guards "
+            "against decompression bombs); resize it"
         ) from None

@@ -258,10 +258,11 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
 
 
 def _known_words(batch: Raw, words: Words, column: Column, codes: Container[str] = ()) -> Words:
-    """Return the words with missing ones replaced by an empty text.
+    """Return `words`, the values of `column` in the rows `batch`, with an empty text in place of missing values.
 
-    A word in `codes`, the declared words, counts neither as missing nor as over several lines. Raise `WrongInput` for
-    any other word over several lines, and for a missing one if `column.missing` is "refuse".
+    A value in `codes`, the declared categories, never counts as missing, and may have several lines. Raise `WrongInput`
+    for a missing value if `column.missing` is "refuse", and for any other value with several lines if `batch` was read
+    from a text file.
     """
     missing = words.map(lambda word: word not in codes and is_missing(word), bool)
     if column.missing == "refuse" and missing.any():

@@ -1,7 +1,7 @@
 """Parquet files that are read a piece at a time, because their rows may not fit into memory.
 
-A table is one file, or a folder of files with the same columns. A piece is some row groups of one file. The caller
-decides where pieces are read: in this process or on other machines.
+A table is one file, or a folder of files with the same names of columns. A piece is one or more consecutive row groups
+of one file. The caller decides where pieces are read: in this process or on other machines.
 """
 
 from __future__ import annotations

@@ -226,9 +226,10 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
 
 
 def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
-    """Return a notice if some classes of the target have fewer than `RARE` rows: they may be typos, and become public.
+    """Return a list with one notice if some, but not all, classes of the target have fewer than `RARE` rows.
 
-    Return an empty list if the owner declared the classes, and if all classes or none have so few rows.
+    The names of such classes may be typing errors, and the names of all classes are treated as public. The list is
+    empty if the owner declared the classes.
     """
     if f"the classes of {schema.target}" not in schema.assumed:
         return []

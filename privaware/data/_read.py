@@ -188,19 +188,21 @@ def raw_of_csv(file: CsvFile, frame: pd.DataFrame, **facts: Any) -> Raw:
 
 
 def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
-    """Return a CSV file as a table without rows, which has the names of its columns; None for any other `source`.
+    """Return the names of the columns of a CSV file as a table without rows; None if `source` is no CSV file.
 
     Parameters
     ----------
     source : object
-        A path, or anything else. A pipe gives None, because it can be read only once.
+        A path, or another object. A path names a CSV file if it names a regular file whose name, without the suffix of
+        a compression, ends with a suffix in `TEXT`. A pipe is no regular file, because it can be read only once.
     reading : mapping
-        Options of `read`: header, sep, decimal and encoding.
+        Any of the options `header`, `sep`, `decimal` and `encoding` of `read`.
 
     Returns
     -------
     Raw or None
-        A table without rows.
+        The table without rows. It is None for any `source` other than the path of a CSV file, and for a file that
+        cannot be opened.
     """
     if not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
         return None

@@ -368,21 +368,25 @@ def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_B
 
 
 def basis_numbers(shapes: Sequence[tuple[int, ...]], directions: int, blocks: int, rows: int) -> int:
-    """Return how many floats the bases of `anchored` hold for one network.
+    """Return how many floats the bases of the projection `anchored` hold for one network.
+
+    `anchored` cuts the parameters of the network into blocks, and has a basis of several vectors for each block.
 
     Parameters
     ----------
     shapes : sequence of tuple of int
         Shapes of the network's parameters.
-    directions, blocks : int
-        The fields of `anchored`.
+    directions : int
+        The field of `anchored`: the approximate number of basis vectors of all blocks together.
+    blocks : int
+        The field of `anchored`: the largest number of blocks.
     rows : int
-        Number of public examples; a block has at most this many directions.
+        Number of public examples; a block has at most this many basis vectors.
 
     Returns
     -------
     int
-        Sum over blocks of size times directions.
+        The sum, over all blocks, of the number of parameters of the block times the number of its basis vectors.
 
     Examples
     --------

@@ -122,9 +122,10 @@ class CapturedStep:
         self.step += 1
 
     def _shuffle_slots(self) -> None:
-        """Put the examples of each model, which all fit one microbatch, into random order on the device, in place.
+        """Put the examples of each model into uniformly random order within its slots, on the device and in place.
 
-        Padding stays after the examples.
+        A slot is the place of one example in the microbatch. The examples that a model sampled for this step must all
+        fit one microbatch. The examples stay in the first slots, and padding in the slots after them.
         """
         slots = self.shape.slots
         keys = self.training.rng.uniforms(tuple(slots.index.shape), slots.index.device)

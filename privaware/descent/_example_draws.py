@@ -112,8 +112,8 @@ class ExampleDraws:
     def _rows(self, shape: Sequence[int]) -> int:
         if not len(self.seeds) or shape[0] % len(self.seeds):
             raise Refused(
-                f"expected the examples first where numbers are drawn, got shape {tuple(shape)} for {len(self.seeds)} "
-                "rows; keep the batch dimension in front"
+                "expected dropout or augmentation to draw random numbers of a shape with the batch dimension first (a "
+                f"multiple of {len(self.seeds)} rows), got shape {tuple(shape)}; keep the batch dimension in front"
             )
         return int(shape[0])
 

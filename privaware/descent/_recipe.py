@@ -1,4 +1,4 @@
-"""Hold the public settings of private training, and compute their privacy cost."""
+"""Hold the settings of private training, none of which depends on private rows, and compute their cost as an event."""
 
 from __future__ import annotations
 

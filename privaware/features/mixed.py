@@ -88,8 +88,11 @@ class Mixed:
         fits = len(whole) == 1 if self.image else bool(whole)
         fits = fits and schema.has_images == bool(self.image)
         if x.ndim != 2 or x.shape[1] != len(schema.used) or not fits:
-            kind = "image" if self.image else "text"
-            raise WrongInput(f"mixed: expected rows of {len(schema.used)} columns, one of them {kind}, got {x.shape}")
+            needed = "exactly one with images and none" if self.image else "none with images and at least one"
+            raise WrongInput(
+                f"mixed: expected rows of {len(schema.used)} columns, {needed} with texts (slots = 0), got shape "
+                f"{x.shape} and a schema with {len(whole)} columns of images or such texts"
+            )
         unit, fourier = features.build({"name": "bounded"}), {"name": "table_fourier", "count": self.count}
         inputs = from_bytes(x[:, whole[0]], schema.shape) if self.image else _joined(x[:, whole])
         read = unit(features.apply(self._chain, inputs, self._whole_schema(schema)))

@@ -69,11 +69,11 @@ MEMORY = 2**23
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateKnn(Student):
-    """A student that learns from public rows which their nearest private rows labelled by noisy votes.
+    """A student network that learns from public rows. Private rows label them by noisy votes.
 
-    The nearest rows of a Poisson sample of the private rows vote on a query, which is a public row. After the first
-    stage, distances also use the last hidden activations of a student trained on the labels so far. `Student` explains
-    the other settings.
+    A query is a public row that is put to the vote. Each query has a new Poisson sample of the private rows, and the
+    rows of the sample that are nearest to the query vote with their labels. After the first stage, distances also use
+    the last hidden activations of a student trained on the labels so far. `Student` explains the other settings.
 
     Parameters
     ----------
@@ -83,20 +83,20 @@ class PrivateKnn(Student):
     rate : float
         Sampling rate of the private rows for a query.
     queries : int, optional
-        Number of public rows that are put to the vote in a stage, other rows in each stage; by default the number of
-        public rows divided by `stages`, at most 400.
+        Number of queries in a stage; each stage has other queries. The default is the number of public rows divided by
+        `stages`, or 400 if that is less.
     stages : int
         Number of stages.
     threshold : float, optional
         A query is answered only if the noisy number of votes for its top class reaches this fraction of the neighbours;
         by default all queries are answered.
     threshold_noise : float
-        With a `threshold`, the noise multiplier of its test is `threshold_noise * noise`.
+        With a `threshold`, the noise multiplier of its test is `threshold_noise` times the noise multiplier of a vote.
     answers : int, optional
         With a `threshold`, the largest number of queries that are answered in a stage; by default all.
     neighbour_features : list, optional
-        Descriptions of `privaware.features` for the distances; by default scattering for images of at least 4 x 4
-        pixels, and `feature_for` the schema for other data.
+        Descriptions of `privaware.features` for the distances. The default is scattering for images of at least 4 x 4
+        pixels, and the result of `feature_for(schema)` for other data, smaller images included.
     """
 
     neighbours: int | None = None

@@ -176,7 +176,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class Branches(nn.Module):
-    """Several modules on the same input; their outputs are concatenated along the channels."""
+    """Several modules on the same input; their outputs are concatenated along the channels, which are dimension 1."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -193,10 +193,12 @@ class LSTM(nn.Module):
     input, forget, cell, output gate. PyTorch's own layer has a second bias of 4 * units numbers, which has no effect on
     what the layer can compute.
 
-    Per-example gradients: let z[t] = weight_ih x[t] + weight_hh h[t-1] + bias be the gates before their activation. The
-    gradients are sums over steps of dz[t] x[t]^T, of dz[t] h[t-1]^T and of dz[t]. The output is all of h (zero before
-    the first step). `probe` is a tensor (rows, steps, 4 * units) of zeros that is added to z, so its gradient is dz. A
-    rule for per-example gradients needs nothing else.
+    Per-example gradients: let h[t] be the hidden state after step t (zero before the first step), z[t] = weight_ih x[t]
+    + weight_hh h[t-1] + bias the gates before their activation, and dz[t] the gradient of the loss with respect to
+    z[t]. The gradients of `weight_ih`, `weight_hh` and `bias` are the sums over steps of dz[t] x[t]^T, of dz[t]
+    h[t-1]^T and of dz[t]. The output has h[t] of every step. The argument `probe` of `forward` is a tensor (rows,
+    steps, 4 * units) of zeros that is added to z, so its gradient is dz. So a rule for per-example gradients needs only
+    the input x, the output h and the gradient of `probe`.
     """
 
     def __init__(self, inputs: int, units: int) -> None:

@@ -44,11 +44,11 @@ NEAR = 2.0**-26
 def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step`.
 
-    `scale` (rows, 1) has the standard deviation of the noise in each row, and `step` (rows, 1) the spacing of the
-    results of each row: powers of two, of which those below 2^-800 count as 2^-800. The result is a new array with the
-    shape and type of `exact`. The sum is computed in float64 with numbers of `stream`, in row-major order. Dividing and
-    multiplying by a power of two is exact, so every result is a multiple of its step, also where float64 numbers are
-    farther apart than one step.
+    `exact` is float32 or float64. `scale` (rows, 1) has the standard deviation of the noise in each row, and `step`
+    (rows, 1) the spacing of the results of each row: powers of two, of which those below 2^-800 count as 2^-800. The
+    result is a new array with the shape and type of `exact`. The sum is computed in float64 with numbers of `stream`,
+    in row-major order. Dividing and multiplying by a power of two is exact, so every result is a multiple of its step,
+    also where float64 numbers are farther apart than one step.
 
     >>> ones = np.ones((2, 1))
     >>> add_gaussian(np.zeros((2, 3)), 8 * ones, 4 * ones, np.random.Generator(np.random.SFC64(0))) % 4

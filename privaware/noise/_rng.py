@@ -52,10 +52,12 @@ class Perturbed(Protocol):
     """The interface of a set of problems for `Rng.perturb`: minimisations, each perturbed by a random vector.
 
     Every array has one row, or one entry, for each problem. `masks` (problems, columns) is True for the columns that a
-    problem uses. `solve(vectors)` maps random vectors (problems, columns) one to one to the values to release, in the
-    same shape. It stops at a gradient of norm at most `tolerance`, so the error of its result has a norm of at most
-    `slack`. `implied(released)` is the inverse map: it returns the vectors that lead to these values, and for each
-    problem the log volume (the log determinant of the inverse map) there.
+    problem uses. The exact solution of a problem is a one-to-one function of its random vector. `solve(vectors)` takes
+    random vectors (problems, columns) and returns approximate solutions in the same shape. It stops where the norm of
+    the gradient is at most `tolerance` (problems,), so the distance from the exact solution is at most `slack`
+    (problems,). `implied(released)` is the inverse of the exact function: it returns the vectors whose exact solutions
+    are `released`, and the log volume of each problem: the log of the absolute Jacobian determinant of the inverse
+    function at `released`.
     """
 
     @property

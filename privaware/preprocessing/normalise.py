@@ -79,10 +79,12 @@ class Normalise(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
-    """The sums over rows of two vectors: the mean of each channel, and the mean of its squares, each vector clipped.
+    """The sums over rows of two vectors of a row: the mean of each channel, and the mean of its squared values.
 
-    `features` are applied to the rows first, and `norms` are the two clipping norms. The release is both sums with
-    Gaussian noise, each at the full noise multiplier, not divided by the number of rows.
+    The means are over the positions of the channel in the row. The first vector is clipped to norm `norms[0]`, and the
+    second to norm `norms[1]`. `features`, a tuple of feature maps, are applied to the rows first. The release is both
+    sums with Gaussian noise, not divided by the number of rows. The standard deviation of the noise is the noise
+    multiplier times the clipping norm of the vector, so the release costs two Gaussian releases.
     """
 
     norms: tuple[float, float]

@@ -107,9 +107,12 @@ def paid_bounds(card: ModelCard) -> bool:
 
 
 def origin_sentence(card: ModelCard) -> str:
-    """Return a few words that say where the schema comes from: built in, declared, estimated, or drafted from the rows.
+    """Return the words of `ORIGINS` that say where the schema comes from, such as "declared by the owner".
 
-    For a draft they say that nobody reviewed it.
+    A schema that is not reviewed counts as "drafted". Any other schema has the `origin` that the card records. If the
+    card records no known origin, the schema counts as "estimated" if part of the budget was spent on bounds, and
+    otherwise as declared or built in. If part of the budget was spent on bounds that a declared schema leaves open, the
+    words also say so.
     """
     origin = card.data.get("origin")
     if not card.schema.reviewed:

@@ -262,11 +262,13 @@ def _events(card: ModelCard) -> list[dict[str, str]]:
 
 
 def _budget(card: ModelCard) -> dict[str, Any]:
-    """Return `bars` for the epsilon of each release and of all together, and the composition in `words`.
+    """Return the entries `bars`, `words` and `left`, which describe a bar chart of the epsilons of the releases.
 
-    Only a release with a known, finite epsilon has a bar, and only the first `MAX_BARS` such releases; `left` counts
-    those beyond. `share` of a bar is in per cent of the largest bar. There are no bars if no release has one, or if the
-    total is infinite.
+    `bars` has one bar for each of the first `MAX_BARS` releases with a known, finite epsilon, and a last bar for all
+    releases together. The entry `share` of a bar is its epsilon in per cent of the largest epsilon of all bars. `words`
+    is a text that compares the sum of the single epsilons with the epsilon of all releases together. `left` is the
+    number of releases with a known, finite epsilon that have no bar. If no release has a known, finite epsilon, or if
+    the epsilon of all releases together is infinite, `bars` is empty, `words` says so, and there is no `left`.
     """
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]

@@ -134,7 +134,9 @@ MAX_ITEMS = 6
 
 
 def setting(x: Any) -> str:
-    """Format a public setting as text; None and a mapping are written as JSON.
+    """Format a public setting, which does not depend on private rows, as text; None and a mapping are written as JSON.
+
+    A list is written as its items; more than `MAX_ITEMS` numbers are written as their count and range.
 
     >>> setting([3, 0.5]), setting([13, 9, 16, 7, 15, 6, 5]), setting([]), setting(True)
     ('3, 0.5', '7 numbers from 5 to 16', 'none', 'yes')

@@ -270,9 +270,9 @@ class Schema:
         return replace(self, columns=columns, low=None, high=None, assumed=tuple(assumed))
 
     def toml(self) -> str:
-        """Return the schema as TOML, which a person can read, edit and confirm.
+        """Return the schema as TOML, which a person can read, edit and confirm (`reviewed = true`).
 
-        Fields of a column that have their default value, and empty fields of the schema, are left out.
+        A field of a column is left out if it has its default value, and a field of the schema if it is empty.
         """
         lines = [
             f"{item.name} = {_toml(getattr(self, item.name))}"

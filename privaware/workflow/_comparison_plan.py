@@ -144,9 +144,12 @@ def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
 
 
 def designs_sentence(price: Price, chosen: Design, total: float) -> str:
-    """Return a sentence with the price of `chosen`, the limit `total` and, for comparison, the prices of other designs.
+    """Return a sentence with the price of the design `chosen`, the limit `total`, and the prices of other designs.
 
-    The other designs try all of `EPSILONS` or the epsilons of `chosen`, with `MAX_REPEATS` repeats or with one repeat.
+    A `Design` says at which epsilons two models are trained and compared, and how often (its repeats). `price(design)`
+    is the epsilon that all trainings of the design cost together, and `total` is the largest such epsilon that is
+    allowed. The other designs have the epsilons `EPSILONS` or those of `chosen`, with `MAX_REPEATS` repeats or with one
+    repeat.
     """
     others = [
         Design(EPSILONS, MAX_REPEATS),

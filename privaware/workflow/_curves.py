@@ -75,9 +75,9 @@ def interval(scores: Sequence[float], confidence: float = 0.95, *, share: bool =
 
 
 def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.95, *, share: bool = False) -> Point:
-    """Return the point at `x` of the curve called `curve`, with the t-interval of `scores` at the level `confidence`.
+    """Build the point at `x` of the curve called `curve`: the mean of `scores`, their spread and a t-interval.
 
-    `share=True` limits the interval to [0, 1].
+    The t-interval of the mean has the level `confidence`; `share=True` limits it to [0, 1].
     """
     low, high = interval(scores, confidence, share=share)
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0

@@ -213,7 +213,10 @@ def _pieces(
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.has_images:
         if keep and is_built_in(data):
-            raise WrongInput("expected the rows of a file or a data frame with --keep, got a built-in data set")
+            raise WrongInput(
+                "expected a file or a data frame from which --keep copies columns, got a built-in data set; leave "
+                "--keep out"
+            )
         as_is = bool(keep) or (model.schema.form == "image" and not is_built_in(data))
         raw = model.raw(data, keep, **reading) if as_is else Raw()
         if keep:

@@ -61,7 +61,7 @@ def test_description_restores_the_feature() -> None:
 
 def test_table_without_a_whole_text_is_refused() -> None:
     hashed = replace(SCHEMA, columns=(Column(name="age", low=0, high=90),))
-    with pytest.raises(WrongInput, match="mixed: expected rows of 1 columns, one of them text"):
+    with pytest.raises(WrongInput, match="mixed: expected rows of 1 columns, none with images and at least"):
         Mixed(text=HASHED)(np.zeros((2, 1)), hashed)
 
 

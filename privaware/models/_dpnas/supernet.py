@@ -63,8 +63,9 @@ class SharedCell(CellGraph):
 class Supernet(nn.Module):
     """The network that `description` describes, but with a layer for every operation on every edge of its cells.
 
-    The attribute `cell` names the operation that runs on each edge; None, the initial value, runs all. Of
-    `description.cell` only the length is used.
+    The attribute `cell` names the operation that runs on each edge. If `cell` is None, its initial value, the output of
+    an edge is the sum of the outputs of all its operations. Of `description.cell` only the length, which is the number
+    of edges, is used.
     """
 
     def __init__(self, description: Dpnas) -> None:

@@ -88,11 +88,12 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
 
 
 def _kind(form: str, classes: int, colours: int) -> tuple[bool, bool]:
-    """Return two booleans in which two sets of one form must agree to be compared.
+    """Return two booleans; two data sets of the same `form` are compared only if both booleans are equal for them.
 
-    `classes` is the number of classes (0 for a regression), and `colours` is the number of colour channels. Tables must
-    agree in the task, and in whether there are at least `MANY_CLASSES` classes. Images must agree in whether they are
-    grey. Texts are always compared.
+    `classes` is the number of classes (0 for a regression), and `colours` is the number of colour channels. For a table
+    the booleans say whether its task is a classification, and whether it has at least `MANY_CLASSES` classes. For
+    images the first one says whether they are grey, and the second one is False. For texts both are False, so any two
+    data sets of texts are compared.
     """
     if form == "table":
         return classes > 0, classes >= MANY_CLASSES

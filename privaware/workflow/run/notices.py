@@ -55,11 +55,12 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
 
 
 def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str, type[Warning]]]]:
-    """Return the question whether columns identify persons, and the warnings for a caller without a listener.
+    """Return the question whether columns identify persons, and warnings.
 
-    `source` has the rows and their schema. Each warning is a sentence and its class. The question is empty if no column
-    may identify persons; else it is also a warning. Without a written schema, there is a warning about columns that are
-    not used, unless the question names all of them.
+    `source` has the rows and their schema. The question is an empty text if no column seems to identify persons. A
+    warning is a pair of a sentence and its class. The question, if there is one, is also one of the warnings. If
+    `options.schema` is None, further warnings name the columns that are not used, unless the question names all of
+    these columns. The warnings are for a caller that gave no function `options.say`, which would get the sentences.
     """
     warned: list[tuple[str, type[Warning]]] = []
     repeated = source.repeated()
@@ -96,7 +97,7 @@ def internal_scores(
 
 
 def _data_sentence(name: str, schema: Schema) -> str:
-    """Return the first sentence of a plan: the data set, its size, its target and the unit of privacy."""
+    """Return the first sentence of a plan: the data set `name`, its numbers of rows and columns, target and unit."""
     count = len(schema.declared)
     columns = f" and {count:,} column{'s' if count != 1 else ''}" if schema.form == "table" else ""
     task = f"{len(schema.classes):,} classes" if schema.classes else "a number"

@@ -49,7 +49,7 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
                 lock.enter_context(locked(folder))
             except BlockingIOError:
                 raise WrongInput(
-                    f"another process is making a model in {str(folder)!r}; let it end, or choose another --out"
+                    f"another process is making a model in {str(folder)!r}; wait until it ends, or choose another --out"
                 ) from None
         try:
             with disk_errors(folder, "choose another --out"):

@@ -267,9 +267,10 @@ def planned(
 ) -> Plan:
     """Return the plan: the releases in `choice.before`, then the training of the chosen learner.
 
-    With `search` the training is a search. `runtime` is as for `training_plan`. The noise is calibrated so that all
-    releases together cost at most `budget`. Raise `WrongInput` if a learner does not fit the task, the unit or the
-    texts of `schema`, or lacks public rows.
+    With `search` a search over learners and settings takes the place of the training. `budget` has `epsilon` and
+    `delta`; the noise is calibrated so that all releases together cost at most this. `runtime` is as for
+    `training_plan`. Raise `WrongInput` if a learner does not fit the task or the unit of `schema`, if no feature reads
+    its columns of whole texts or images, or if the learner needs public rows and `public` is None.
     """
     name = choice.learner
     make = find_learner(name)
@@ -333,7 +334,7 @@ def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
 def _expect_task(name: str, make: type[Learner], schema: Schema) -> None:
     if schema.task not in make.tasks:
         raise WrongInput(
-            f"{name} does {' and '.join(make.tasks)}, the target {schema.target!r} asks for {schema.task}; "
+            f"{name} supports {' and '.join(make.tasks)} only, but the target {schema.target!r} needs {schema.task}; "
             "choose another learner"
         )
 
