@@ -93,9 +93,11 @@ def with_kept(weights: np.ndarray, parts: Parts) -> np.ndarray:
 def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.ndarray) -> np.ndarray:
     """Return a factor for each column, by which blocks of norms `lengths` get norms proportional to `weights`.
 
-    `parts` has the number of columns of each block. After multiplication all blocks together have norm 1.
+    `parts` has the number of columns of each block. After multiplication all blocks together have norm 1. The columns
+    of a block of norm 0 get the factor 0.
     """
-    by_part = np.array(weights) / np.linalg.norm(weights) / lengths
+    wanted = np.array(weights) / np.linalg.norm(weights)
+    by_part = np.divide(wanted, lengths, out=np.zeros(len(parts)), where=lengths > 0)
     return np.repeat(by_part, [columns for columns, _ in parts])
 
 
