@@ -130,7 +130,8 @@ class Rounds:
     def _models(self, releases: list[np.ndarray]) -> np.ndarray:
         """Return the models (copies, 1 + all levels, outputs) that follow from `releases`, one for each copy.
 
-        Each of `releases` has the shape (copies, outputs, released sums); copies differ in their noise only.
+        Each of `releases` has the shape (copies, outputs, released sums); copies differ in their noise only. A number
+        of a model that is not finite, because the noise is too large for the network, becomes 0.
         """
         copies, classes = releases[0].shape[:2]
         facts = self._facts(copies, classes, 0)
@@ -146,7 +147,8 @@ class Rounds:
             scores, added, memory = self.network(facts, residuals, scores, memory)
             bias = bias + added
         parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(self.levels))]
-        return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
+        models = np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
+        return np.asarray(np.nan_to_num(models, posinf=0.0, neginf=0.0))
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sums of the release `noisy`, by level, by harmonic and over all rows.
