@@ -5,7 +5,7 @@ Everything that reads private rows is a `Mechanism`:
 1. Its fields are public settings.
 2. `cost` sees public facts only, so the cost is known, calibrated and on disk before `run` gets a row.
 3. Private rows arrive only as the argument of `run`.
-4. More noise never costs more.
+4. Neither more noise nor fewer columns ever cost more.
 5. `run` releases nothing beyond what `cost` accounts for.
 
 Kinds of mechanisms have their own protocols in their folders: `Learner`, `Selector`, `Transformation`,
@@ -18,7 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+from privaware import accounting
 from privaware.data import Data, Rows
+from privaware.errors import PrivawareError, Refused
 from privaware.events import Event
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -46,7 +48,8 @@ class Mechanism(Protocol[T]):
         -------
         Event
             The cost for one row added or removed, or for one changed label if the mechanism protects labels. Some
-            mechanisms return the cost for one row replaced if `schema.relation` is "replace_one".
+            mechanisms return the cost for one row replaced if `schema.relation` is "replace_one". Fewer columns never
+            cost more: a selection of columns is charged together with the mechanism that runs on the selected ones.
         """
         ...
 
@@ -138,6 +141,7 @@ class Then:
     `first` divided by the noise multiplier of `second`, so one value scales both. `outline(schema)` returns the schema
     of the rows after `join`, without knowing the release. The cost of `second` is computed from that schema, and so
     never depends on the release of `first`. `what` describes the first release in a few words.
+    `run` raises `Refused` before `second` runs if `second` would cost more on the rows of `join` than was charged.
     """
 
     first: Mechanism[Any]
@@ -153,4 +157,28 @@ class Then:
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Any:
         released, join = run(self.first, data, noise * self.share, rng), self.join
-        return run(self.second, data.mapped(lambda part: join(part, released)), noise, rng)  # a lambda without self
+        rows = data.mapped(lambda part: join(part, released))  # a lambda without self
+        _expect_charged(self.second, self.outline(data.schema), rows.schema, noise)
+        return run(self.second, rows, noise, rng)
+
+
+def _expect_charged(mechanism: Mechanism[Any], outline: Schema, released: Schema, noise: float) -> None:
+    """Raise `Refused` if `mechanism` costs more for the schema `released` than for `outline`, which was charged.
+
+    Both schemas are public. If there is no cost for `released`, nothing is checked: `run` says why.
+    """
+    if outline == released:
+        return
+    charged = mechanism.cost(outline, noise)
+    try:
+        actual = mechanism.cost(released, noise)
+    except PrivawareError:
+        return
+    if actual == charged:
+        return
+    epsilons = [accounting.epsilon(event, accounting.DEFAULT_DELTA) for event in (charged, actual)]
+    if epsilons[1] > epsilons[0] * (1 + 1e-6) + 1e-9:
+        raise Refused(
+            f"expected {type(mechanism).__name__} to cost at most the epsilon {epsilons[0]:.4g} that was charged, got "
+            f"{epsilons[1]:.4g} on the columns that were released before; make its cost independent of the columns"
+        )

@@ -128,7 +128,21 @@ def network_rows(model: Model, inputs: np.ndarray, schema: Schema, device: str =
         numbers: np.ndarray = draw.random(shape) if inputs.dtype.kind == "f" else draw.integers(2, size=shape)
         return numbers.astype(inputs.dtype)
 
-    size = _fixed_size(outputs, synthetic, schema.rows)
+    return outputs_in_one_shape(outputs, inputs, synthetic, schema.rows)
+
+
+def outputs_in_one_shape(
+    outputs: Callable[[np.ndarray], np.ndarray],
+    inputs: np.ndarray,
+    synthetic: Callable[[int], np.ndarray],
+    declared: int,
+) -> np.ndarray:
+    """Return `outputs(inputs)`, computed in microbatches of one shape, so that each row depends on itself alone.
+
+    Empty rows fill the last microbatch. A probe on `synthetic` rows chooses the size of the microbatches (see
+    `_fixed_size`). `declared` is the declared number of rows.
+    """
+    size = _fixed_size(outputs, synthetic, declared)
     parts = []
     for at in range(0, max(len(inputs), 1), size):
         rows = inputs[at : at + size]

@@ -140,7 +140,8 @@ class Rounds:
         """Return the additive models (copies, 1 + all levels, outputs) that follow from `releases`.
 
         Each array in `releases`, one for each round, has the shape (copies, outputs, released sums). Copies differ in
-        their noise only, and each gives a model of its own.
+        their noise only, and each gives a model of its own. A number of a model that is not finite, because the noise
+        is too large for the network, becomes 0.
         """
         copies, classes = releases[0].shape[:2]
         facts = self._facts(copies, classes, 0)
@@ -156,7 +157,8 @@ class Rounds:
             scores, added, memory = self.network(facts, residuals, scores, memory)
             bias = bias + added
         parts = [bias[..., None], *(scores[:, :, at, :size] for at, size in enumerate(self.levels))]
-        return np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
+        models = np.asarray(torch.cat(parts, 2).transpose(1, 2).numpy(), dtype=float)
+        return np.asarray(np.nan_to_num(models, posinf=0.0, neginf=0.0))
 
     def _tensors(self, noisy: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
         """Return the sums of one release by level, by harmonic and over all rows, as float32 tensors.

@@ -119,9 +119,9 @@ class Fourier(AdditiveStart):
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
         layout = stage.data.layout
         none = Interactions.none(layout, DEPTH)
-        if not math.isfinite(stage.noises.feature_steps):
-            return none
         chances = self._chances(layout.schema, stage.chances)
+        if not math.isfinite(stage.noises.feature_steps) or not chances.any():  # no column that a feature may read
+            return none
         frequencies = random_frequencies(layout, self.count, rng.initial, chances)
         learnt = learn_amplitudes(stage, frequencies, rng)
         return replace(none, frequencies=frequencies, amplitudes=learnt.amplitudes, bias=learnt.bias)

@@ -15,9 +15,10 @@ of norm at most R changes the linear term implied by any weights by at most R, a
 curvature R^2 / ridge. `analysis` says how the two changes are combined: "tight", as derived in
 `_convex/objective_prices.py`, or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal
 `delta`). The ridge is at least R^2 noise, or 2 R^2 noise for a regression; "kifer" and "redberg" may raise it further,
-and "chaudhuri" raises it by its own rule only. The number of rows is not used. The gradient that certifies a minimiser
-has a proven rounding error, which the last noise covers. Weights without a certificate are refused
-(`_convex/solver.py`).
+and "chaudhuri" raises it by its own rule only. The default ridge grows with the width of a row; of a table, the
+cost is that of the smallest one, because an earlier release may leave fewer columns. The number of rows is not used.
+The gradient that certifies a minimiser has a proven rounding error, which the last noise covers. Weights without a
+certificate are refused (`_convex/solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
 >>> from privaware.schema import Column, Schema
@@ -133,15 +134,24 @@ class ObjectivePerturbation(Learner):
         There is one problem, or one for each class if there are more than two. The problems share the budget: the noise
         multiplier is `noise` times the number of problems for "gamma", or times its square root for "gaussian". The
         analysis "chaudhuri" raises it further, because the determinant takes a part of epsilon. The ridge is the
-        setting `ridge`, or its default, raised to what the analysis requires.
+        setting `ridge`, or its default, raised to what the analysis requires. The event is for the smallest ridge of
+        any columns that an earlier release may leave, because a run is charged before that release.
         """
         count, loss = outputs(schema), _loss(schema)
         multiplier = noise * (count if self.distribution == "gamma" else math.sqrt(count))
+        width = feature_for(schema).width(schema) + 1
+        least_width = 1 if schema.form == "table" else width
+        used, charged = (self._ridge(multiplier, each) for each in (width, least_width))
+        multiplier_used, ridge, _ = self._with_ridge(multiplier, used, loss)
+        return multiplier_used, ridge, self._with_ridge(multiplier, charged, loss)[2]
+
+    def _ridge(self, multiplier: float, width: int) -> float:
+        """Return the ridge for rows of `width` numbers, before the analysis raises it."""
+        return self.ridge or default_ridge(multiplier, width, self.distribution, MAX_NOISE_NORM)
+
+    def _with_ridge(self, multiplier: float, ridge: float, loss: str) -> tuple[float, float, Event]:
+        """Return the noise multiplier and the ridge of one problem as the analysis changes them, and its event."""
         curvature = LOSSES[loss].curvature * NORM**2
-        ridge = self.ridge
-        if ridge is None:
-            width = feature_for(schema).width(schema) + 1
-            ridge = default_ridge(multiplier, width, self.distribution, MAX_NOISE_NORM)
         if self.analysis == "chaudhuri":
             left, ridge = _objective_prices.chaudhuri(2 / multiplier, ridge, NORM, LOSSES[loss].curvature)
             return 2 / left, ridge, Pure(epsilon=1 / multiplier)

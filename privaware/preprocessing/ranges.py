@@ -7,7 +7,8 @@ All columns are counted together in a few rounds:
 3. One more round, or two if rows are many, counts numbers on finer grids within the remaining cells: equal cells, and
    cells that become narrower towards zero. Ends that hold almost no rows are cut off.
 
-From the last counts each number may get `bins` of about equal numbers of rows.
+From the last counts each number may get `bins` of about equal numbers of rows. If the first counts say that every
+column is an identifier, the first of them becomes a category, because a model needs a column.
 
 Paper: Smith, "Privacy-preserving statistical estimation with optimal convergence rates" (2011), for private quantiles;
 Wilson et al., "Differentially private SQL with bounded user contribution" (2020), for words that pass a threshold.
@@ -57,7 +58,7 @@ from privaware.preprocessing._ranges.open_columns import (
     released,
     single,
 )
-from privaware.schema import Column, Schema
+from privaware.schema import NOT_USED, Column, Schema
 
 __all__ = ["Ranges"]
 
@@ -146,6 +147,8 @@ class Ranges(Transformation):
             kinds = {name: np.where(counts > CLEAR_DEVIATIONS * deviation, counts, 0) for name, counts in kinds.items()}
         by_name = {column.name: single(column) if self.single else column for column in decided}
         columns = [by_name.get(column.name, column) for column in schema.columns]
+        if decided and all(column.kind in NOT_USED for column in columns):  # a model needs a column
+            columns = [single(column) if column.name == decided[0].name else column for column in columns]
         still_open = [column for column in columns if not column.bounded]
         grids = Grids(
             numbers=_places(schema, [column for column in still_open if column.kind in ("number", "date")]),

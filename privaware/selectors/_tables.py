@@ -90,11 +90,17 @@ def owners(schema: Schema, bins: int) -> np.ndarray:
 
 
 def expect_table(schema: Schema) -> None:
-    """Raise `WrongInput` unless `schema` is a table with columns to choose from."""
+    """Raise `WrongInput` unless `schema` is a table with columns to choose from, none of them whole texts or images."""
     if schema.form != "table" or not schema.used:
         raise WrongInput(
             f"expected a table with columns to choose from, got a schema of form {schema.form!r} "
             f"with {len(schema.used)} columns"
+        )
+    if whole := next((column for column in schema.declared if column.is_whole), None):
+        way = "leave slots = 0 out, so that its words are counted in hash buckets, or " if whole.is_whole_text else ""
+        raise WrongInput(
+            f"expected numbers, categories, dates and hashed texts to choose columns from, got whole {whole.kind}s in "
+            f'{whole.name!r:.80}; {way}declare this column as kind = "ignore"'
         )
 
 

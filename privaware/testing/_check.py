@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ The claimed epsilon at this delta follows from the same event.
 AS_PASSED = "as passed"
 """Description of the neighbour that the caller of `check_mechanism` passed."""
 
+COPIES = 200
+"""Number of copies of each column in the table on which a mechanism must cost no less than on one column."""
+
 SEEDS = 12
 """Number of seeds whose releases must not all be equal; a fair coin's releases are all equal in 1 of 2,048 checks."""
 
@@ -58,7 +62,7 @@ def check_mechanism(
 
     The checks are:
 
-    1. The cost depends on public facts only, and more noise never raises it.
+    1. The cost depends on public facts only, and neither more noise nor fewer columns of a table raise it.
     2. The mechanism does not crash, and its release is finite, on 0, 1 and 2 rows and on rows that are not finite.
     3. All randomness comes from `rng`.
     4. Record and replay on neighbouring rows (a row added, removed, replaced or relabelled, as schema and mechanism
@@ -92,6 +96,7 @@ def check_mechanism(
     try:
         check.cost()
         check.monotone()
+        check.columns()
         noise = check.calibrated(epsilon)
         rows = data if data is not None else rows_for(schema, 24)
         fields, event = released_numbers(mechanism), mechanism.cost(schema, noise)
@@ -137,6 +142,33 @@ class _Check:
                     f"more noise costs more: epsilon {epsilons[at - 1]:.4g} at noise {grid[at - 1]:g}, "
                     f"{epsilons[at]:.4g} at noise {grid[at]:g}"
                 )
+
+    def columns(self) -> None:
+        """Check that one column of a table does not cost more than all, or than all in `COPIES` copies.
+
+        A selection of columns leaves fewer than were charged for. Schemas that the mechanism refuses are left out.
+        """
+        if self.schema.form != "table" or not self.schema.used:
+            return
+        copied = [column for column in self.schema.declared if not column.is_whole]
+        copies = (replace(column, name=f"{column.name} {copy}") for copy in range(1, COPIES) for column in copied)
+        wide = replace(self.schema, columns=(*self.schema.columns, *copies))
+        narrow = self.schema.keep((self.schema.used[0].name,))
+        for noise in (1.0, 8.0):
+            events = [self._cost_or_none(schema, noise) for schema in (wide, self.schema, narrow)]
+            epsilons = [_epsilon(event, self.delta) for event in events if event is not None]
+            if any(fewer > more * (1 + 1e-6) + 1e-9 for more, fewer in itertools.pairwise(epsilons)):
+                shown = ", ".join(f"{epsilon:.4g}" for epsilon in epsilons)
+                raise BrokenPromise(
+                    f"fewer columns cost more: epsilon {shown} at noise {noise:g}, for fewer and fewer columns"
+                )
+
+    def _cost_or_none(self, schema: Schema, noise: float) -> Event | None:
+        """Return the cost, or None if the mechanism refuses `schema`."""
+        try:
+            return self.mechanism.cost(schema, noise)
+        except PrivawareError:
+            return None
 
     def calibrated(self, epsilon: float) -> float:
         """Return the noise multiplier (at least 1e-6) that costs `epsilon` at `self.delta`.

@@ -129,7 +129,7 @@ class SharedAccuracy:
         point: dict[str, Any] = {"epoch": epoch + 1, "entropy": round(float(proposed.entropies.sum(1).mean()), 2)}
         at_random = uniform_cells(10, controller.nodes, np.random.default_rng(epoch))
         for name, cells in (("controller", cells_from_indices(proposed.cells)), ("uniform", at_random)):
-            correct = weights.count_correct(cells, *self.test) / len(self.test[1])
+            correct = weights.count_correct(cells, *self.test, len(self.test[1])) / len(self.test[1])
             point[name] = [round(float(share), 4) for share in correct]
         self.curve.append(point)
 

@@ -190,6 +190,13 @@ def test_what_cannot_be_learnt_from_is_refused_before_the_charge(tmp_path: Path)
         Amortised(rounds=4)
 
 
+@pytest.mark.parametrize("rows", [0, 40])
+@pytest.mark.parametrize("noise", [1e7, 1e30])
+def test_noise_beyond_the_network_gives_a_finite_model(noise: float, rows: int) -> None:
+    model = Amortised().run(rows_for(TWO, rows), noise, Rng(seed=1))
+    assert all(np.isfinite(values).all() for values in model.tensors.values())
+
+
 def test_shipped_weights_are_those_of_their_note() -> None:
     note = json.loads(amortised.SHIPPED.with_suffix(".json").read_text())
     assert note["sha256"] == hashlib.sha256(amortised.SHIPPED.read_bytes()).hexdigest()

@@ -23,7 +23,7 @@ from privaware.learners._convex.solver import Problems
 from privaware.learners.objective_perturbation import ObjectivePerturbation, PureAnalysis, fit_many
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import BrokenPromise, canary_game, check_mechanism, neighbours, replay, rows_for
+from privaware.testing import BrokenPromise, canary_game, check_mechanism, neighbours, record, replay, rows_for
 
 COLUMNS = (Column(name="age", low=0, high=90, bins=(30, 60)), Column(name="score", low=-1, high=1))
 TABLE = Schema(columns=COLUMNS, classes=("no", "yes"), rows=40)
@@ -180,6 +180,29 @@ def test_cost_follows_the_noise_multiplier() -> None:
     event = ObjectivePerturbation(analysis="kifer").cost(TABLE, 10.0)
     assert isinstance(event, Approximate)
     assert event.delta == 9e-6
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"analysis": "redberg"}, {"analysis": "kifer"}, {"distribution": "gamma", "analysis": "chaudhuri"}]
+)
+@pytest.mark.parametrize("noise", [4.0, 1e3])
+def test_cost_of_a_selection_of_columns_is_the_charged_one(settings: dict[str, Any], noise: float) -> None:
+    """The default ridge grows with the width of a row, and a smaller ridge costs more."""
+    learner, wide = ObjectivePerturbation(**settings), [replace(COLUMNS[1], name=f"c{at}") for at in range(800)]
+    schema = replace(TABLE, columns=tuple(wide))
+    few = schema.keep(("c0", "c1"))
+    assert learner.cost(few, noise) == learner.cost(schema, noise)
+    if learner.distribution == "gaussian":
+        assert learner._terms(few, noise)[1] < learner._terms(schema, noise)[1]
+
+
+def test_released_weights_cost_what_was_charged_for_all_columns() -> None:
+    wide = replace(TABLE, columns=tuple(replace(COLUMNS[1], name=f"c{at}") for at in range(400)))
+    learner, rows = ObjectivePerturbation(), rows_for(wide, 8).keep(("c0", "c1"))
+    call = next(call for call in record(learner, rows, 4.0).calls if call.kind == "perturb")
+    assert call.public["price"] == (learner.cost(wide, 4.0),)
+    exact = prices.equivalent(4.0, bounded_rows.NORM**2 / learner._terms(rows.schema, 4.0)[1])
+    assert call.public["price"][0].noise <= exact
 
 
 @pytest.mark.parametrize(

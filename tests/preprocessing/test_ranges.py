@@ -203,6 +203,16 @@ def test_target_has_half_the_noise_of_a_column() -> None:
     assert target.std() / column.std() == pytest.approx(0.5, rel=0.1)
 
 
+def test_a_table_of_identifiers_keeps_one_column() -> None:
+    columns = (Column(name=name, kind="undecided", missing="category", unseen="other") for name in ("mail", "copy"))
+    frame = pd.DataFrame({name: [f"{at}@{name}.org" for at in range(900)] for name in ("mail", "copy")})
+    data = Data.uncoded(read(frame.assign(y=["0", "1", "1"] * 300)), bare(*columns, rows=900))
+    released = Ranges().run(data, 1.0, Rng(seed=0))
+    assert [column.kind for column in released.columns] == ["category", "identifier"]
+    assert released.used[0].categories == ("other",)
+    assert released.bounded
+
+
 def test_word_that_one_row_has_is_not_released() -> None:
     schema = bare(Column(name="name", kind="category"), rows=2000)
     words = ["common"] * 1000 + [f"person {at}" for at in range(1000)]

@@ -122,7 +122,7 @@ def trained(settings: dict[str, Any]) -> DpSgd:
 def test_scores_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def exact(self: Any, cells: list[Any], rate: float = 1.0) -> np.ndarray:
         self.rng.gaussian(np.zeros(len(cells)), noise=self.noise, sensitivity=1.0)
-        return np.asarray(self.weights.count_correct(cells, self.inputs, self.targets) / self.rows)
+        return np.asarray(self.weights.count_correct(cells, self.inputs, self.targets, self.rows) / self.rows)
 
     monkeypatch.setattr(_dpnas_weights.CellScorer, "__call__", exact)
     many = Alone(replace(TINY, derived=12))  # of several, the best changes with a row
@@ -187,6 +187,32 @@ def test_step_changes_only_the_weights_of_its_cell() -> None:
     assert int((velocity != 0).sum()) <= int(shared.training.state.update["active"].sum())
 
 
+def by_number_of_rows(module: Any, rows: Any, logits: torch.Tensor) -> torch.Tensor:
+    """Change the logits with the number of rows in the microbatch, as matrix products of other shapes round."""
+    return logits + 100.0 * (len(logits) % 2) * torch.tensor([1.0, 0.0, 0.0])
+
+
+def by_position(module: Any, rows: Any, logits: torch.Tensor) -> torch.Tensor:
+    """Change the logits with the position of a row in the microbatch, as rows at its end may be rounded differently."""
+    return logits + 100.0 * (torch.arange(len(logits)) % 2)[:, None] * torch.tensor([1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("arithmetic", [by_number_of_rows, by_position])
+def test_p39_a_validation_row_moves_the_count_of_a_cell_by_one(arithmetic: Any) -> None:
+    shared = TINY._shared_weights(rows_for(IMAGE, 24), 1.0, Rng(seed=3), "cpu")
+    shared.supernet.register_forward_hook(arithmetic)
+    images, _ = _dpnas_weights.tensors_of(rows_for(IMAGE, 24), "cpu")
+
+    def exact_counts(rows: np.ndarray) -> np.ndarray:
+        classes = torch.zeros(len(rows), dtype=torch.int64)
+        return shared.count_correct([("selu",), ("max_pool",)], images[rows], classes, IMAGE.rows)
+
+    every = np.arange(24)
+    for removed in (0, 11, 23):
+        moved = exact_counts(every) - exact_counts(np.delete(every, removed))
+        np.testing.assert_array_equal(moved, exact_counts(every[[removed]]))
+
+
 def test_search_learns_classes_that_differ_by_brightness() -> None:
     """Shared weights learn (cells score above chance), and the best cell scores well with them."""
     schema = replace(IMAGE, classes=("dark", "bright"), rows=200)
@@ -200,7 +226,8 @@ def test_search_learns_classes_that_differ_by_brightness() -> None:
 
     def watch(epoch: int, shared: Any, controller: Any) -> None:
         cells = uniform_cells(6, 2, np.random.default_rng(0))
-        accuracies.append(float(shared.count_correct(cells, *_dpnas_weights.tensors_of(held_out, "cpu")).mean() / 100))
+        counts = shared.count_correct(cells, *_dpnas_weights.tensors_of(held_out, "cpu"), 100)
+        accuracies.append(float(counts.mean() / 100))
 
     big = {"channels": [4], "squeeze": 4, "hidden": 8, "groups": 2}
     search = replace(TINY, nodes=2, epochs=12, warm_up=6, rate=0.25, lr=4.0, network=big)

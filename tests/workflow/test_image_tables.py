@@ -150,7 +150,7 @@ def test_named_features_read_the_images() -> None:
 
 
 def test_selection_of_columns_is_refused_beside_images(files: Path) -> None:
-    with pytest.raises(WrongInput, match="expected a table with columns to choose from, got image data"):
+    with pytest.raises(WrongInput, match="got whole images in 'scan'; declare this column"):
         fit(files / "train.csv", target="label", kinds=KINDS, epsilon=1.0, select="random", dry_run=True)
 
 

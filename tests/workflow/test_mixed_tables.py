@@ -16,6 +16,7 @@ from privaware.errors import WrongInput
 from privaware.features import _public_text
 from privaware.schema import Column, Schema
 from privaware.workflow.auto import _facts
+from privaware.workflow.run.plan import selection_plan
 from privaware.workflow.run.training_plan import training_plan
 
 GOOD, BAD = ("lovely", "great", "fine", "happy"), ("awful", "poor", "sad", "broken")
@@ -186,6 +187,16 @@ def test_parts_of_a_large_table_keep_their_texts() -> None:
         rows = _large.coded_rows(read(comments(60)), DECLARED.with_whole_texts())
     assert not isinstance(rows, Data)
     assert isinstance(rows.gathered().x[0, 0], str)
+
+
+@pytest.mark.parametrize("method", ["cfs_greedy", "random"])
+def test_selection_beside_whole_texts_is_refused_in_the_plan(files: Path, method: str) -> None:
+    words = r'got whole texts in \'comment\'; leave slots = 0 out, .* declare this column as kind = "ignore"'
+    whole = DECLARED.with_whole_texts()
+    with pytest.raises(WrongInput, match=words):
+        selection_plan(whole, epsilon=1.0, delta=1e-5, method=method)
+    with pytest.raises(WrongInput, match=words):
+        fit(files / "train.csv", schema=whole, epsilon=1.0, select=method, dry_run=True)
 
 
 def test_learner_that_reads_no_texts_refuses_whole_ones() -> None:

@@ -105,7 +105,8 @@ class AdditiveStart(Learner):
         Strength of the correction of a skewed target (`SkewCorrection`), from 0 (none) to 1.
     monotone
         Directions by name of a number column: the model must rise (1) or fall (-1) along the column. In a
-        classification, the probability of the second of two classes rises or falls.
+        classification, the probability of the second of two classes rises or falls. A selection of columns before the
+        training may leave a named column out; its direction is then ignored.
     progress
         Called after each step and each tree with the number of steps and trees done, their number in all, the seconds
         left and the word "training". It changes nothing that is released.
@@ -173,7 +174,7 @@ class AdditiveStart(Learner):
                 f"{len(schema.used)} columns; choose another learner"
             )
         Codes(cells=self.cells).levels(schema)  # columns without bounds are refused before anything is charged
-        Monotone.of(schema, self.monotone, self._name)
+        Monotone.expect(schema, self.monotone, self._name)
         return self._budget(schema, noise).cost(noise)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Model:
@@ -304,7 +305,7 @@ class AdditiveStart(Learner):
             if step >= steps // 2:
                 average += weights / (steps - steps // 2)
             report(step + 1)
-        monotone = Monotone.of(layout.schema, self.monotone, self._name)
+        monotone = Monotone.of(layout.schema, self.monotone)
         return Curves(
             weights=monotone.scores(average, layout.starts, layout.levels),
             deviations=rate * noise * sensitivity * response(steps) * basis.deviations,

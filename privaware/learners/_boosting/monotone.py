@@ -25,16 +25,15 @@ class Monotone:
     slopes: tuple[int, ...]
     missing: tuple[bool, ...]
 
-    @classmethod
-    def of(cls, schema: Schema, wanted: Mapping[str, int], name: str) -> Monotone:
-        """Return the directions of the columns in `schema.used` from `wanted`, a mapping from column names to 1 or -1.
+    @staticmethod
+    def expect(schema: Schema, wanted: Mapping[str, int], name: str) -> None:
+        """Check the directions in `wanted`, a mapping from column names to 1 or -1.
 
         Columns that are not in `wanted` are free. Raise `WrongInput` if a column in `wanted` is no number, if a
         direction is neither 1 nor -1, or if there are directions and more than two classes. `name` is the learner's
         name in an error.
         """
-        used = schema.used
-        numbers = {column.name for column in used if column.kind == "number"}
+        numbers = {column.name for column in schema.used if column.kind == "number"}
         for column, direction in wanted.items():
             if column not in numbers or direction not in (1, -1):
                 raise WrongInput(
@@ -46,6 +45,17 @@ class Monotone:
                 f"{name}: expected two classes or a regression with monotone, got {len(schema.classes)} classes; leave "
                 "monotone out"
             )
+
+    @classmethod
+    def of(cls, schema: Schema, wanted: Mapping[str, int]) -> Monotone:
+        """Return the directions of the columns in `schema.used` from `wanted`, a mapping from column names to 1 or -1.
+
+        `expect` has accepted `wanted` for the columns before a selection. A column that was not selected has no direction: a model that does not read a column is constant along it.
+        """
+        used = schema.used
+        wanted = {
+            column.name: wanted[column.name] for column in used if column.kind == "number" and column.name in wanted
+        }
         directions = tuple(wanted.get(column.name, 0) for column in used)
         slopes = tuple(wanted.get(column.name, 0) for column in used if column.kind == "number")
         return cls(directions, slopes, tuple(column.missing == "category" for column in used))

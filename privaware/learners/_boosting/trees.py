@@ -85,7 +85,7 @@ class RandomTrees(AdditiveStart):
         of the rows in `stage.data`, in place, before the next tree.
         """
         layout, rows, noise = stage.data.layout, stage.data.rows, stage.noises.trees
-        monotone = Monotone.of(layout.schema, self.monotone, self._name)
+        monotone = Monotone.of(layout.schema, self.monotone)
         leaves = np.zeros((len(splits.columns), 2**self.depth, layout.outputs))
         for tree, (columns, right) in enumerate(zip(splits.columns, splits.right, strict=True)):
             sums = LeafSums(layout=layout, columns=columns, right=right, unit=stage.unit)

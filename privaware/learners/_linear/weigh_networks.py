@@ -97,9 +97,10 @@ def factors(weights: Sequence[float] | np.ndarray, parts: Parts, lengths: np.nda
     """Return a factor for each column (columns,) that gives the blocks of a row norms proportional to `weights`.
 
     `parts` has the number of columns of each block, and `lengths` (blocks,) the norm of each block before. After
-    multiplication all blocks together have norm 1.
+    multiplication all blocks together have norm 1. The columns of a block of norm 0 get the factor 0.
     """
-    by_part = np.array(weights) / np.linalg.norm(weights) / lengths
+    wanted = np.array(weights) / np.linalg.norm(weights)
+    by_part = np.divide(wanted, lengths, out=np.zeros(len(parts)), where=lengths > 0)
     return np.repeat(by_part, [columns for columns, _ in parts])
 
 

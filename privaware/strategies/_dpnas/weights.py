@@ -31,6 +31,7 @@ from privaware.descent._probe import needs_materialising
 from privaware.descent._training import Prepared, Training, on_device
 from privaware.errors import Refused, WrongInput
 from privaware.features.standardise import Standardise
+from privaware.learners._fixed_features import outputs_in_one_shape
 from privaware.models._dpnas.supernet import Supernet
 from privaware.models.dpnas import OPERATIONS
 from privaware.noise import Rng
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from privaware.strategies._dpnas.controller import Reinforce
 
 __all__ = ["CellScorer", "SharedWeights", "restore", "save", "tensors_of"]
-
-MICROBATCH = {"cpu": 256, "cuda": 4096}
-"""Number of examples in one forward pass when cells are scored, by device."""
 
 
 @dataclass(frozen=True)
@@ -133,21 +131,28 @@ class SharedWeights:
             self.training.one_step()
 
     @torch.no_grad()
-    def count_correct(self, cells: list[Cell], inputs: Tensor, targets: Tensor) -> np.ndarray:
+    def count_correct(self, cells: list[Cell], inputs: Tensor, targets: Tensor, declared: int) -> np.ndarray:
         """Return, for each of `cells`, the number of rows that it predicts correctly with the current shared weights.
 
-        `inputs` and `targets` are as `tensors_of` returns them. The attribute `supernet.cell` changes.
+        `inputs` and `targets` are as `tensors_of` returns them, and `declared` is the declared number of rows. The
+        prediction of a row depends on no other row: each cell is applied in microbatches of one shape. The attribute
+        `supernet.cell` changes.
         """
-        counts = torch.zeros(len(cells), dtype=torch.float64, device=inputs.device)
-        for at, cell in enumerate(cells):
-            self.supernet.cell = cell
-            size = MICROBATCH[self.owners.device.type]
-            parts = zip(inputs.split(size), targets.split(size), strict=True)
-            with matmul_precision(self.training.recipe.precision):
-                for rows, truth in parts:
-                    if len(truth):
-                        counts[at] += (self.supernet(rows).argmax(1) == truth).sum()
-        return counts.cpu().numpy()
+        images, classes, device = inputs.cpu().numpy(), targets.cpu().numpy(), self.owners.device
+
+        def outputs(rows: np.ndarray) -> np.ndarray:
+            return np.asarray(self.supernet(torch.from_numpy(rows).to(device)).cpu().numpy())
+
+        def synthetic(size: int) -> np.ndarray:
+            return np.random.default_rng(0).standard_normal((size, *images.shape[1:]), dtype=np.float32)
+
+        counts = np.zeros(len(cells))
+        with matmul_precision(self.training.recipe.precision):
+            for at, cell in enumerate(cells):
+                self.supernet.cell = cell
+                logits = outputs_in_one_shape(outputs, images, synthetic, declared)
+                counts[at] = (logits.argmax(axis=1) == classes).sum()
+        return counts
 
 
 class CellScorer:
@@ -157,9 +162,9 @@ class CellScorer:
     once for all cells. A score is the noisy number of sampled rows that are predicted correctly, divided by `rate`
     times the declared number of validation rows.
 
-    Privacy: one row adds at most 1 to each of the m counts, so the L2 sensitivity of their joint release is `sqrt(m)`.
-    Each count gets Gaussian noise of standard deviation `noise * sqrt(m)`. `noise = 0`, for public rows only, adds
-    none.
+    Privacy: one row adds at most 1 to each of the m counts and changes the prediction of no other row, so the L2
+    sensitivity of their joint release is `sqrt(m)`. Each count gets Gaussian noise of standard deviation
+    `noise * sqrt(m)`. `noise = 0`, for public rows only, adds none.
     """
 
     def __init__(self, weights: SharedWeights, validation: Data, noise: float, rng: Rng) -> None:
@@ -173,7 +178,7 @@ class CellScorer:
         if rate < 1:
             at = torch.from_numpy(np.flatnonzero(mask)).to(targets.device)
             inputs, targets = inputs[at], targets[at]
-        counts = self.weights.count_correct(cells, inputs, targets)
+        counts = self.weights.count_correct(cells, inputs, targets, self.rows)
         if self.noise:
             sensitivity = float(np.sqrt(len(cells)))
             counts = self.rng.gaussian(counts, noise=self.noise, sensitivity=sensitivity)

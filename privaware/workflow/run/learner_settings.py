@@ -6,9 +6,10 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from privaware._validate import suggestion
 from privaware.errors import WrongInput
@@ -116,9 +117,16 @@ def _expect_kind(what: str, hint: Any, value: Any) -> None:
     """Raise `WrongInput` if a plain setting does not have the declared type, or is a number that is not finite.
 
     `hint` is the declared type, and `what` starts the message. So no such error surfaces after the charge. An int is
-    accepted for a float. A setting whose declared type is not made of bool, int, float, str and None is not checked.
+    accepted for a float. A mapping or sequence must be one, and its entries are not checked. A setting of any other
+    type that is not made of bool, int, float, str and None is not checked.
     """
-    kinds = get_args(hint) or (hint,)
+    origin = get_origin(hint)
+    if isinstance(origin, type) and issubclass(origin, (Mapping, Sequence)):
+        of = Mapping if issubclass(origin, Mapping) else Sequence
+        if not isinstance(value, of) or isinstance(value, str):
+            raise WrongInput(f"{what} is expected as {'table' if of is Mapping else 'list'}, got {value!r:.80}")
+        return
+    kinds = get_args(hint) if origin in (Union, UnionType) else (hint,)
     if not set(kinds) <= {bool, int, float, str, type(None)}:
         return
     number = float in kinds and isinstance(value, int) and not isinstance(value, bool)

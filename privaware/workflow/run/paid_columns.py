@@ -14,6 +14,7 @@ from privaware.preprocessing._ranges.open_columns import outline
 from privaware.registry import names
 from privaware.schema import Schema
 from privaware.selectors import find_selector
+from privaware.selectors._tables import expect_table
 from privaware.workflow.auto import Stage
 from privaware.workflow.run.learner_settings import configured
 
@@ -47,14 +48,14 @@ def selection_stage(
 def selector_for(schema: Schema, method: str, settings: Mapping[str, Any]) -> Mechanism[tuple[str, ...]]:
     """Return the selector called `method` with `settings`.
 
-    Raise `WrongInput` for an unknown selector or setting, and if the data are not a table.
+    Raise `WrongInput` for an unknown selector or setting, and if the data are not a table or hold whole texts or
+    images.
     """
     if method in names("preprocessing"):
         raise WrongInput(f"{method} does not choose columns; expected one of {', '.join(names('selectors'))}")
     make = find_selector(method)
-    if schema.form != "table" or schema.has_images:
-        form = "image" if schema.has_images else schema.form
-        raise WrongInput(f"expected a table with columns to choose from, got {form} data")
+    if schema.form != "table" or schema.has_whole_columns:
+        expect_table(schema)
     return configured(method, make, settings)
 
 

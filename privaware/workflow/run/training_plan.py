@@ -253,7 +253,9 @@ def _with_selection(
         training = search_mechanism(search, choice.settings, after, budget["epsilon"], device="cpu")
     stage = selection_stage(schema, recipe.select, recipe.select_settings, training, budget)
     reason = f"Columns are selected with {recipe.select}, as requested, with part of the budget."
-    return replace(choice, before=(stage, *choice.before), reasons=(*choice.reasons, reason))
+    ignored = ("Of the setting monotone, the directions of columns that are not selected are ignored.",)
+    details = (*choice.details, *ignored * bool(choice.settings.get("monotone")))
+    return replace(choice, before=(stage, *choice.before), reasons=(*choice.reasons, reason), details=details)
 
 
 def planned(
@@ -280,6 +282,7 @@ def planned(
     if not make.uses_columns:
         schema = schema.keep(())
     _expect_text_features(name, choice, schema)
+    _expect_kinds_of_monotone(name, choice.settings, schema)
     chosen = dict(choice.settings)
     extra = {key: value for key, value in runtime.items() if key in setting_names(make)}
     if make.needs_public:
@@ -328,6 +331,21 @@ def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
         raise WrongInput(
             f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "
             "--features hashed"
+        )
+
+
+def _expect_kinds_of_monotone(name: str, settings: Mapping[str, Any], schema: Schema) -> None:
+    """Raise `WrongInput` if `settings` give a direction to a column whose kind is released, and so may be no number.
+
+    `name` is the name of the learner for the message.
+    """
+    undecided = {column.name for column in schema.columns if column.kind == "undecided"}
+    directions = settings.get("monotone")
+    open_names = [each for each in directions if each in undecided] if isinstance(directions, Mapping) else []
+    if open_names:
+        raise WrongInput(
+            f"{name}: expected monotone to name columns that are declared as numbers, got {open_names[0]!r:.80}, whose "
+            "kind is released; declare it with --kinds or --schema"
         )
 
 

@@ -29,7 +29,7 @@ from privaware.learners.linear import Linear
 from privaware.metrics import accuracy
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
-from privaware.testing import BrokenPromise, Replayer, check_mechanism, record, replay
+from privaware.testing import BrokenPromise, Replayer, check_mechanism, record, replay, rows_for
 from privaware.testing._rows import joined
 
 LATTICE = Lattice(bound=1.0, bits=12)
@@ -53,6 +53,15 @@ def half_telling(rows: int, seed: int) -> Data:
     x = np.concatenate([half / np.linalg.norm(half, axis=1, keepdims=True) for half in halves], 1)
     schema = Schema(form="image", shape=SHAPE, classes=tuple("abcd"), rows=rows)
     return Data(schema=schema, x=(0.5 * x).reshape(-1, *SHAPE).astype(np.float32), y=y)
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.1])
+def test_texts_without_other_columns_get_finite_weights(centre: float) -> None:
+    schema = Schema(columns=(Column(name="note", kind="text", slots=0),), classes=("n", "y"), rows=60)
+    features = [{"name": "mixed", "text": {"name": "hashed", "slots": 8}, "count": 6}]
+    learner = Linear(steps=4, features=features, weigh=0.1, centre=centre)
+    model = learner.run(rows_for(schema, 60), 0.5, Rng(seed=1))
+    assert np.isfinite(model.tensors["output.weight"]).all()
 
 
 def test_lengths_about_the_mean_are_what_the_mean_leaves() -> None:

@@ -99,6 +99,7 @@ def test_time_limit_lowers_the_sampling_rate() -> None:
         ({"learner": "alibi"}, "labels only"),
         ({"learner": "pate"}, "public rows"),
         ({"settings": {"stepz": 3}}, "stepz"),
+        ({"learner": "boosted", "settings": {"monotone": "age"}}, "monotone is expected as table"),
         ({"time_limit": 0.0}, "time limit"),
     ],
 )
@@ -106,6 +107,20 @@ def test_wrong_arguments_are_refused_by_name(arguments: dict[str, object], words
     options = {"epsilon": 1.0, "delta": 1e-5, **arguments}
     with pytest.raises(WrongInput, match=words):
         training_plan(TABLE, **options)  # type: ignore[arg-type]
+
+
+def test_settings_that_are_tables_or_lists_are_accepted() -> None:
+    numbers = replace(TABLE, columns=(Column(name="age", low=0, high=90),))
+    plan = training_plan(numbers, epsilon=1.0, delta=1e-5, learner="boosted", settings={"monotone": {"age": 1}})
+    assert plan.settings["monotone"] == {"age": 1}
+    labels = {"epsilon": 1.0, "delta": 1e-5, "learner": "label_mst", "settings": {"stages": [0.5, 0.5]}}
+    assert training_plan(replace(numbers, unit="label"), **labels).settings["stages"] == [0.5, 0.5]
+
+
+def test_direction_of_a_column_of_unknown_kind_is_refused() -> None:
+    unknown = replace(TABLE, columns=(Column(name="age", kind="undecided"),))
+    with pytest.raises(WrongInput, match="'age', whose kind is released; declare it"):
+        training_plan(unknown, epsilon=1.0, delta=1e-5, learner="boosted", settings={"monotone": {"age": 1}})
 
 
 def test_p14_p38_releases_on_one_data_set_compose(tmp_path) -> None:  # type: ignore[no-untyped-def]
