@@ -50,7 +50,8 @@ class Monotone:
     def of(cls, schema: Schema, wanted: Mapping[str, int]) -> Monotone:
         """Return the directions of the columns in `schema.used` from `wanted`, a mapping from column names to 1 or -1.
 
-        `expect` has accepted `wanted` for the columns before a selection. A column that was not selected has no direction: a model that does not read a column is constant along it.
+        `expect` has accepted `wanted` for the columns before a selection. A column that was not selected has no
+        direction: a model that does not read a column is constant along it.
         """
         used = schema.used
         wanted = {
