@@ -174,9 +174,10 @@ class PrivateEstimator(BaseEstimator):
 
 
 def _ledger_total(given: Ledger | str | Path | None) -> str:
-    """Return a sentence, after a space, with the total epsilon and delta of the ledger `given`.
+    """Return a sentence, after a space, with the total epsilon and delta of the ledger `given`, but not its name.
 
-    Return an empty text without a ledger, or if it has at most one charge.
+    The name of a ledger in the data folder is the digest of the rows. Return an empty text without a ledger, or if it
+    has at most one charge.
     """
     if given is None:
         return ""
@@ -185,7 +186,7 @@ def _ledger_total(given: Ledger | str | Path | None) -> str:
     if charges < 2:
         return ""
     return (
-        f" {charges} releases are charged to '{ledger.path.name}': all releases together have epsilon "
+        f" {charges} releases are charged to the ledger of this fit: all releases together have epsilon "
         f"{rounded_up(ledger.spent())} at delta {rounded_up(ledger.delta)}."
     )
 

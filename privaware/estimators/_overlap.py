@@ -174,10 +174,11 @@ def overlap_with_past_fits(
     """Record a fit, and return a sentence if its rows have costs that are not charged to the same ledger.
 
     These are costs of earlier fits, and charges of other known ledgers of the rows (`row_ledgers`) or of the rows of
-    those earlier fits. The ledger of this fit must still exist, with its charge. The sentence is also issued as a
-    warning, unless the fit was `seeded` and so is not for release. It states the total epsilon at `delta`, unless the
-    fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return an empty text.
-    `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
+    those earlier fits. The ledger of this fit must still exist, with its charge. The sentence may be released, so it
+    names no file. Unless the fit was `seeded` and so is not for release, a warning says the same and names the files of
+    the ledgers. Both state the total epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap
+    or relation. Without such an overlap, return an empty text. `frame` has the rows of the fit, `labels` are their
+    labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
@@ -205,8 +206,11 @@ def overlap_with_past_fits(
         return ""
     if seeded:
         return EARLIER_FITS
-    sentence = _sentence(fit, overlapping, known, delta)
-    warn_caller(sentence, OverlapWarning)
+    words = [] if known is None or not known.counted else [(known.counted_words(), known.counted_words(paths=False))]
+    together = _together(fit, overlapping, known, delta)
+    parts = [*words, (EARLIER_FITS, EARLIER_FITS)] if overlapping else words
+    warning, sentence = (f"{', and '.join(texts)}{together}" for texts in zip(*parts, strict=True))
+    warn_caller(warning, OverlapWarning)
     return sentence
 
 
@@ -250,15 +254,13 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
     return bool((many[position] == few).any())
 
 
-def _sentence(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> str:
-    """Return the sentence about costs outside the ledger of `fit`: of `overlapping` fits, and of other ledgers.
+def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> str:
+    """Return the end of the sentence about costs outside the ledger of `fit`: the total epsilon and what to do.
 
-    `known` has the ledger of `fit`, which has its charge, and all other known ledgers; None if no rows are known. Fits
-    that these ledgers count are not added a second time.
+    These are costs of `overlapping` fits, and of other ledgers. `known` has the ledger of `fit`, which has its charge,
+    and all other known ledgers; None if no rows are known. Fits that these ledgers count are not added a second time.
     """
     counted = [] if known is None else known.counted
-    words = [known.counted_words()] if known is not None and counted else []
-    start = ", and ".join([*words, EARLIER_FITS] if overlapping else words)
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
     if fit.ledger is not None:
         uncounted = sum(past.ledger != fit.ledger for past in overlapping)
@@ -271,12 +273,12 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, 
     ledgers = set() if known is None else {known.ledger.genesis, *(other.charges.genesis for other in counted)}
     added = [past for past in overlapping if past.ledger not in ledgers]
     if any(past.promise != fit.promise for past in added):
-        return f"{start}, for another unit or relation, {end}"
+        return f", for another unit or relation, {end}"
     try:
         shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), event), delta))}"
     except Refused:
         shown = "more than can be stated"
-    return f"{start}: together they spend {shown} at delta {rounded_up(delta)}, {end}"
+    return f": together they spend {shown} at delta {rounded_up(delta)}, {end}"
 
 
 def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:

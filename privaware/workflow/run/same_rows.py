@@ -123,13 +123,22 @@ class SameRows:
         """Return the sentences about ledgers that are not counted or cannot be read."""
         return [*self._uncounted(), *self._unread()]
 
-    def counted_words(self) -> str:
-        """Return the words that name the counted ledgers, at least one, and their epsilons."""
+    def counted_words(self, *, paths: bool = True) -> str:
+        """Return the words that name the counted ledgers, at least one, and their epsilons.
+
+        Without `paths` they have no path, as in what is released: a path tells about the owner, and the path of a
+        ledger in the data folder is the digest of the rows.
+        """
         counted = self.counted
         amounts = {ALL: "these rows are", MOST: "most of these rows are"}
         kinds = {other.rows for other in counted}
         start = amounts[kinds.pop()] if len(kinds) == 1 else "these rows, or most of them, are"
-        names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
+        epsilons = [f"epsilon {rounded_up(other.charges.spent())}" for other in counted]
+        if not paths:
+            which = "another ledger too" if len(counted) == 1 else f"{len(counted)} other ledgers too"
+            return f"{start} charged to {which} ({', '.join(epsilons)})"
+        pairs = zip(counted, epsilons, strict=True)
+        names = ", ".join(f"'{other.charges.path}' ({epsilon})" for other, epsilon in pairs)
         which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
         return f"{start} charged to {which}"
 
