@@ -298,6 +298,30 @@ def test_last_step_counts_a_ledger_of_untransformed_rows(own: bool, tmp_path: Pa
     assert not pipe[-1].certified_
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["another ledger", "no ledger"])
+def test_last_step_counts_all_charges_of_an_earlier_step(own: bool, tmp_path: Path) -> None:
+    X, y = rows()
+    book = Ledger.create(tmp_path / "steps.ledger", limit=9.0)
+    classifier(epsilon=3.0, ledger=book).fit(X, y)
+    _overlap.PAST_FITS.clear()  # as in another process
+    ledger = Ledger.create(tmp_path / "last.ledger", limit=9.0) if own else None
+    Z = PrivateNormaliser(epsilon=0.5, ledger=book).fit_transform(X)
+    with pytest.warns(OverlapWarning, match=r"^rows of this fit are charged to .*steps\.ledger' \(epsilon 3") as warned:
+        last = PrivateClassifier(learner="majority", ledger=ledger).fit(Z, y)
+    assert composed(warned[-1]) == pytest.approx(4.5, abs=0.1)
+    assert not last.certified_
+
+
+def test_charges_of_a_lost_ledger_are_counted_from_their_copies(tmp_path: Path) -> None:
+    X, y = rows()
+    book = Ledger.create(tmp_path / "steps.ledger", limit=9.0)
+    Z = PrivateNormaliser(epsilon=2.0, ledger=book).fit_transform(X)
+    book.path.unlink()
+    with pytest.warns(OverlapWarning) as warned:
+        PrivateClassifier(learner="majority").fit(Z, y)
+    assert composed(warned[-1]) == pytest.approx(3.0, abs=0.1)
+
+
 def test_one_total_counts_ledgers_and_fits_of_this_process(tmp_path: Path) -> None:
     X, y = rows()
     book = Ledger.create(tmp_path / "rows.ledger", limit=9.0)
