@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ from privaware import fit
 from privaware._rounded import rounded_up
 from privaware.events import Pure
 from privaware.ledger import Ledger
+from privaware.ui._folder import Folder
 from privaware.ui._runs import Run
-from privaware.ui._tasks import Task
+from privaware.ui._tasks import Task, fit_task
 from tests.browser import Tab, chromium, needs_chromium
 from tests.cli.people import TOML, contents, write_people
 from tests.report.test_page import CUT
@@ -90,6 +92,17 @@ def test_plan_names_the_ledger_of_rows_under_another_name(stub: Served, place: P
     shutil.copy(place / "people.csv", place / "copy.csv")
     text = stub.ask(f"/{TOKEN}/plan", form={"data": "copy.csv", "target": "y", "learner": "majority"})[1]
     assert '<p id="budget">people.csv.ledger: epsilon ' in text
+
+
+def test_plan_of_a_run_that_was_given_up_is_charged_again(stub: Served, place: Path) -> None:
+    plan = {"data": "people.csv", "schema": "people.toml", "learner": "majority", "out": "new"}
+    words = fit_task(Folder(place), {**plan, "limit": "3"}).words
+    kill = "import os, sys; from privaware import cli, ledger; spend = ledger.Ledger.spend"
+    kill += "; ledger.Ledger.spend = lambda *a, **b: (spend(*a, **b), os._exit(9)); cli.main(sys.argv[1:])"
+    assert subprocess.run([sys.executable, "-c", kill, *words], capture_output=True, check=False).returncode == 9
+    assert "is spent; it stays so if the file is the same." in stub.ask(f"/{TOKEN}/plan", form=plan)[1]
+    Ledger.open(place / "people.csv.ledger").close(1)
+    assert "is spent; after this run it is" in stub.ask(f"/{TOKEN}/plan", form=plan)[1]
 
 
 def test_plan_with_another_limit_than_the_ledger_is_refused(page: Served) -> None:

@@ -40,7 +40,7 @@ from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
-from privaware.workflow.run.finished import finished_entry, published_result
+from privaware.workflow.run.finished import finished_entry, may_be_paid, published_result
 from privaware.workflow.run.notices import internal_scores, plan_lines, questions
 from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
@@ -64,13 +64,15 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["CHARGED", "RESUMING", "TOTAL_AFTER", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
+SAME_FILE = "if the file is the same"
+"""Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
 TOTAL_AFTER = "after this run it is"
 """Words before the total epsilon of a ledger in a dry run."""
 NEW_RUN = "This is a new run with its own charge."
@@ -425,10 +427,11 @@ class ChargedRun:
         ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
         folder, key, digest = self.options.folder, self._key(), self.source.digest
         unread = self.options.schema is not None and self.source.path is not None
-        if unread and any((entry.run or "").startswith(f"{key}-") for entry in ledger.entries()):
-            self.say("This command was charged before: if the file is the same, it would charge nothing again.")
+        if unread and may_be_paid(folder, ledger, key):
+            self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
             return
-        if folder is not None and folder.is_dir() and finished_entry(folder, ledger, key, digest) is not None:
+        may_be_done = not unread and folder is not None and folder.is_dir()
+        if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
             self.say("This run has already finished, so it would charge nothing.")
             return
         name = f"{key}-{next_run(ledger, key, digest)}"
