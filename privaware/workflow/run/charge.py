@@ -16,6 +16,7 @@ the repeated command publishes it.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -27,7 +28,7 @@ from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
 from privaware.card import ModelCard
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded, PrivawareError, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
@@ -64,7 +65,7 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["CHARGED", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "ONLY_RESUME", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
@@ -75,6 +76,8 @@ SAME_FILE = "if the file is the same"
 """Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
 TOTAL_AFTER = "after this run it is"
 """Words before the total epsilon of a ledger in a dry run."""
+ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
+"""Environment variable by which `privaware ui` starts a run that must not be charged again (`_expect_charged`)."""
 NEW_RUN = "This is a new run with its own charge."
 """Sentence that says that an earlier run of the same command is not resumed."""
 RESUMING = "Resuming: this run is already charged"
@@ -232,6 +235,7 @@ class ChargedRun:
         closing = self.ledger.closing(f"{key}-{count - 1}")
         if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
             self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        _expect_charged(self.ledger.find(self.name))
         self._charge()
         return True
 
@@ -376,6 +380,7 @@ class ChargedRun:
         place = self._ledger_place()
         self._expect_free_folder(place)
         if is_new(place):
+            _expect_charged(None)
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
@@ -565,3 +570,17 @@ class ChargedRun:
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
+
+
+def _expect_charged(entry: Entry | None) -> None:
+    """Raise `WrongInput` if this process may only resume a charged run, and `entry`, the charge of its run, is another.
+
+    The environment variable `ONLY_RESUME` has the number of the entry, or is empty if any entry will do. Without the
+    variable every run may be charged.
+    """
+    only = os.environ.get(ONLY_RESUME)
+    if only is not None and (entry is None or only not in ("", str(entry.number))):
+        raise WrongInput(
+            "this run cannot continue on its charge, because its data, its schema or its ledger have changed since; "
+            "nothing is charged: put them back, or train again as a new run, which has a charge of its own"
+        )
