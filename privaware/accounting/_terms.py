@@ -377,22 +377,22 @@ def log_growth(size: int, epsilon: float) -> float:
 
 
 def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
-    """Round the noise multipliers of more than `_BUCKETS` sampled Gaussians down to about `_BUCKETS` values.
+    """Round more than `_BUCKETS` different noise multipliers of sampled Gaussians down to about `_BUCKETS` values.
 
-    `pairs` maps pairs to their numbers of repetitions, as does the result. With at most `_BUCKETS` sampled Gaussians,
-    `pairs` itself is returned.
+    `pairs` maps pairs to their numbers of repetitions, as does the result. With at most `_BUCKETS` different noise
+    multipliers, `pairs` itself is returned.
     """
-    many = [pair for pair in pairs if isinstance(pair, SampledGaussian)]
-    if len(many) <= _BUCKETS:
+    noises = {pair.noise for pair in pairs if isinstance(pair, SampledGaussian)}
+    if len(noises) <= _BUCKETS:
         return pairs
-    least = min(pair.noise for pair in many)
-    ratio = (max(pair.noise for pair in many) / least) ** (1 / _BUCKETS)
+    least = min(noises)
+    width = math.log(max(noises) / least) / _BUCKETS  # more than 0, because so many different numbers span it
     out: dict[DominatingPair, int] = {}
     for pair, count in pairs.items():
         rounded = pair
         if isinstance(pair, SampledGaussian):
-            step = math.floor(math.log(pair.noise / least) / math.log(ratio) + 1e-9)
-            rounded = replace(pair, noise=min(pair.noise, least * ratio**step))
+            step = math.floor(math.log(pair.noise / least) / width + 1e-9)
+            rounded = replace(pair, noise=min(pair.noise, least * math.exp(width * step)))
         out[rounded] = out.get(rounded, 0) + count
     return out
 

@@ -130,11 +130,23 @@ class Checkpoint:
         """Return the run that the file belongs to, or None if there is no file."""
         return str(self._read()[0].get("run")) if Path(self.path).exists() else None
 
-    def keep_released(self) -> None:
-        """Replace the file of a training that has taken its last step by one with nothing but what is released."""
+    def is_released(self) -> bool:
+        """Return whether the file, which has to exist, holds released parameters alone."""
+        return bool(self._read()[0].get("released", False))
+
+    def keep_released(self, steps: int) -> None:
+        """Replace the file of a training that has taken its last of `steps` steps by one with what is released alone.
+
+        Raise `WrongInput` if the file is missing, of another run, or of an earlier step.
+        """
         from safetensors.torch import save
 
-        facts, tensors = self._read()
+        facts, tensors = self._read() if Path(self.path).exists() else ({}, {})
+        if (facts.get("run"), facts.get("step")) != (self.run, steps):
+            raise WrongInput(
+                f"expected the checkpoint of this run after its last step at {self.path}, got another file or none; "
+                "let no other program write there, put the checkpoint back and repeat the call"
+            )
         theta = tensors.get("average.average", tensors["theta"])
         kept = {name: facts[name] for name in ("step", "settings", "run")} | {"released": True}
         atomic_write(self.path, save({"theta": theta}, metadata={"privaware": json.dumps(kept)}), mode=0o600)
@@ -147,12 +159,13 @@ class Checkpoint:
             facts = json.loads(file.metadata()["privaware"])
             return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
-    def load(self, state: TrainingState) -> None:
+    def load(self, state: TrainingState, steps: int) -> None:
         """Restore `state` and torch's random generators, in place, from the file; change nothing if there is no file.
 
         A file of `keep_released` has only the released parameters and the step, so random generators are not restored
         from it. Raise `WrongInput` if the file is of other settings or another run, or, before `keep_released`, of
-        other examples.
+        other examples. Also raise it if the file has released parameters of another step than the last one, `steps`:
+        going on from them would draw noise that is not charged.
         """
         if not Path(self.path).exists():
             return
@@ -167,6 +180,11 @@ class Checkpoint:
             raise WrongInput(
                 f"expected the checkpoint of this run on these rows, got one of other rows or of another run at "
                 f"{self.path}; name another file, or remove it to start again"
+            )
+        if released and facts["step"] != steps:
+            raise WrongInput(
+                f"expected released parameters after {steps} steps at {self.path}, got those after {facts['step']}; "
+                "name another file for a new run"
             )
         state.step = facts["step"]
         if released:

@@ -97,7 +97,7 @@ def train_to_end(training: Training, callbacks: Callbacks | None = None) -> list
     callbacks = callbacks or Callbacks()
     checkpoint, state, steps = callbacks.checkpoint, training.state, training.recipe.steps
     if checkpoint is not None:
-        checkpoint.load(state)
+        checkpoint.load(state, steps)
     if training.ranks is not None:
         state.share(training.ranks)
     step = stepper(training) if state.step < steps else training.one_step

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
@@ -25,7 +26,16 @@ from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow.run.same_rows import SameRows
 
-__all__ = ["PrivateEstimator", "as_pandas", "checked_input", "input_checks", "named_frame", "open_schema", "seed_of"]
+__all__ = [
+    "PrivateEstimator",
+    "as_pandas",
+    "checked_input",
+    "input_checks",
+    "named_frame",
+    "open_schema",
+    "seed_of",
+    "unquoted",
+]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
 """Documentation page about steps before an estimator in a pipeline."""
@@ -174,9 +184,10 @@ class PrivateEstimator(BaseEstimator):
 
 
 def _ledger_total(given: Ledger | str | Path | None) -> str:
-    """Return a sentence, after a space, with the total epsilon and delta of the ledger `given`.
+    """Return a sentence, after a space, with the total epsilon and delta of the ledger `given`, but not its name.
 
-    Return an empty text without a ledger, or if it has at most one charge.
+    The name of a ledger in the data folder is the digest of the rows. Return an empty text without a ledger, or if it
+    has at most one charge.
     """
     if given is None:
         return ""
@@ -185,7 +196,7 @@ def _ledger_total(given: Ledger | str | Path | None) -> str:
     if charges < 2:
         return ""
     return (
-        f" {charges} releases are charged to '{ledger.path.name}': all releases together have epsilon "
+        f" {charges} releases are charged to the ledger of this fit: all releases together have epsilon "
         f"{rounded_up(ledger.spent())} at delta {rounded_up(ledger.delta)}."
     )
 
@@ -234,25 +245,37 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
     """Validate `arrays`, X or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
     `validate_data` also sets, or compares, the number and names of the columns of `estimator`. `checks` are its further
-    arguments. Text among numbers raises `WrongInput`, which names only its position; so does an X of one dimension,
-    without its values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if `estimator` has a setting `missing`.
-    Other problems raise scikit-learn's `ValueError`.
+    arguments. Text among numbers raises `WrongInput`, which names only its position; so do an X of one dimension and
+    complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if `estimator` has a
+    setting `missing`. Other problems raise scikit-learn's `ValueError`.
     """
     try:
-        if not y_numeric:
-            return validate_data(estimator, *arrays, **checks)
-        X, y = validate_data(estimator, *arrays, y_numeric=True, **checks)
-        return X, y.astype(float)
+        with unquoted(arrays[0]):
+            if not y_numeric:
+                return validate_data(estimator, *arrays, **checks)
+            X, y = validate_data(estimator, *arrays, y_numeric=True, **checks)
+            return X, y.astype(float)
     except ValueError as problem:
         if str(problem).startswith("Input X contains NaN") and hasattr(estimator, "missing"):
             advice = 'missing="category" makes a gap a category of its own, missing=0.0 or another number fills it in'
             raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
-        if str(problem).startswith("Expected 2D array"):  # scikit-learn's message quotes values of X
-            advice = "Reshape your data: array.reshape(-1, 1) is one column, array.reshape(1, -1) is one row"
-            raise WrongInput(f"expected X with two dimensions, got {np.ndim(arrays[0])}. {advice}") from None
         if "could not convert" not in str(problem):
             raise
     raise _text_among_numbers(*arrays)
+
+
+@contextmanager
+def unquoted(X: Any) -> Iterator[None]:
+    """Turn errors of scikit-learn that quote values, of `X` or its target, into `WrongInput` without these values."""
+    try:
+        yield
+    except ValueError as problem:
+        if str(problem).startswith("Expected 2D array"):
+            advice = "Reshape your data: array.reshape(-1, 1) is one column, array.reshape(1, -1) is one row"
+            raise WrongInput(f"expected X with two dimensions, got {np.ndim(X)}. {advice}") from None
+        if str(problem).startswith("Complex data not supported"):
+            raise WrongInput("Complex data not supported: expected real numbers; give each part as a number") from None
+        raise
 
 
 def _numbers(X: Any) -> pd.DataFrame:

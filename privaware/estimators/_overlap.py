@@ -34,10 +34,10 @@ from privaware._rounded import rounded_up
 from privaware.data import Raw, Sketch, hashes_and_sketch
 from privaware.errors import OverlapWarning, Refused, WrongInput, warn_caller
 from privaware.events import Event
-from privaware.ledger import Ledger
+from privaware.ledger import KnownLedger, Ledger
 from privaware.schema import Schema
 from privaware.workflow.run.row_ledger import collect_row_ledgers
-from privaware.workflow.run.same_rows import OtherLedger, SameRows
+from privaware.workflow.run.same_rows import SOME, OtherLedger, SameRows
 
 __all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
 
@@ -55,7 +55,7 @@ WORKERS = ("LokyProcess", "ForkPoolWorker", "SpawnPoolWorker", "ForkServerPoolWo
 class PastFit:
     """A past fit: sorted hashes and the sketch of its rows, and its event.
 
-    `promise` is its unit, cap and neighbouring relation. `ledger` is the hash of the first entry of its ledger, if any.
+    `promise` is its unit, cap and neighbouring relation. `ledger` is its own ledger, if it was given one.
     `features` are the hashes of its rows without the target, `sources` the hashes of the rows from which transformers
     computed its rows, `labels` is the digest of the labels, if they identify a table, and `others` are the other known
     ledgers of its rows.
@@ -65,11 +65,22 @@ class PastFit:
     sketch: Sketch
     event: Event
     promise: tuple[str, int, str]
-    ledger: str | None
+    ledger: KnownLedger | None
     features: np.ndarray
     sources: np.ndarray
     labels: bytes | None
     others: tuple[OtherLedger, ...]
+
+    @property
+    def genesis(self) -> str | None:
+        """The hash of the first entry of its ledger, which tells ledgers apart wherever their files are; or None."""
+        return None if self.ledger is None else self.ledger.genesis
+
+    def known_ledgers(self) -> Iterator[tuple[str, KnownLedger]]:
+        """Yield the other ledgers of its rows and its own ledger, each with the rows, as in `OtherLedger`."""
+        yield from ((other.rows, other.known) for other in self.others)
+        if self.ledger is not None:
+            yield SOME, self.ledger
 
     def overlaps(self, other: PastFit) -> bool:
         """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
@@ -173,11 +184,12 @@ def overlap_with_past_fits(
 ) -> str:
     """Record a fit, and return a sentence if its rows have costs that are not charged to the same ledger.
 
-    These are costs of earlier fits, and charges of other known ledgers of the rows (`row_ledgers`) or of the rows of
-    those earlier fits. The ledger of this fit must still exist, with its charge. The sentence is also issued as a
-    warning, unless the fit was `seeded` and so is not for release. It states the total epsilon at `delta`, unless the
-    fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return an empty text.
-    `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
+    These are costs of earlier fits, and all charges of other known ledgers of the rows (`row_ledgers`) or of those
+    earlier fits. The ledger of this fit must still exist, with its charge. The sentence may be released, so it
+    names no file. Unless the fit was `seeded` and so is not for release, a warning says the same and names the files of
+    the ledgers. Both state the total epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap
+    or relation. Without such an overlap, return an empty text. `frame` has the rows of the fit, `labels` are their
+    labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
@@ -186,7 +198,7 @@ def overlap_with_past_fits(
         sketch=sketch,
         event=event,
         promise=(schema.unit, schema.cap, schema.relation),
-        ledger=_genesis_of(ledger),
+        ledger=_known(ledger),
         features=features,
         sources=_sources(features, features_sketch),
         labels=None if labels is None else _labels_digest(labels),
@@ -199,14 +211,18 @@ def overlap_with_past_fits(
         before = [fit, *(past for past in PAST_FITS if past.is_of_sources(fit))]
         overlapping = [past for past in PAST_FITS if any(past.overlaps(each) for each in before)]
         PAST_FITS.append(fit)
-    known = row_ledgers[0].beside(other for past in overlapping for other in past.others) if row_ledgers else None
-    added_up = fit.ledger is not None and all(past.ledger == fit.ledger for past in overlapping)
+    others = [each for past in overlapping for each in past.known_ledgers()]
+    known = row_ledgers[0].beside(others) if row_ledgers else None
+    added_up = fit.ledger is not None and all(past.genesis == fit.genesis for past in overlapping)
     if not (known and known.counted) and (added_up or not overlapping):
         return ""
     if seeded:
         return EARLIER_FITS
-    sentence = _sentence(fit, overlapping, known, delta)
-    warn_caller(sentence, OverlapWarning)
+    words = [] if known is None or not known.counted else [(known.counted_words(), known.counted_words(paths=False))]
+    together = _together(fit, overlapping, known, delta)
+    parts = [*words, (EARLIER_FITS, EARLIER_FITS)] if overlapping else words
+    warning, sentence = (f"{', and '.join(texts)}{together}" for texts in zip(*parts, strict=True))
+    warn_caller(warning, OverlapWarning)
     return sentence
 
 
@@ -250,18 +266,16 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
     return bool((many[position] == few).any())
 
 
-def _sentence(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> str:
-    """Return the sentence about costs outside the ledger of `fit`: of `overlapping` fits, and of other ledgers.
+def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> str:
+    """Return the end of the sentence about costs outside the ledger of `fit`: the total epsilon and what to do.
 
-    `known` has the ledger of `fit`, which has its charge, and all other known ledgers; None if no rows are known. Fits
-    that these ledgers count are not added a second time.
+    These are costs of `overlapping` fits, and of other ledgers. `known` has the ledger of `fit`, which has its charge,
+    and all other known ledgers; None if no rows are known. Fits that these ledgers count are not added a second time.
     """
     counted = [] if known is None else known.counted
-    words = [known.counted_words()] if known is not None and counted else []
-    start = ", and ".join([*words, EARLIER_FITS] if overlapping else words)
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
     if fit.ledger is not None:
-        uncounted = sum(past.ledger != fit.ledger for past in overlapping)
+        uncounted = sum(past.genesis != fit.genesis for past in overlapping)
         which = f"{uncounted} of these fits, which had no ledger or another one" if uncounted else "the other ledgers"
         end = (
             f"so that this one is not certified: its ledger does not count {which}; give every fit on these rows, from "
@@ -269,21 +283,19 @@ def _sentence(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, 
         )
     event = fit.event if known is None else known.event()
     ledgers = set() if known is None else {known.ledger.genesis, *(other.charges.genesis for other in counted)}
-    added = [past for past in overlapping if past.ledger not in ledgers]
+    added = [past for past in overlapping if past.genesis not in ledgers]
     if any(past.promise != fit.promise for past in added):
-        return f"{start}, for another unit or relation, {end}"
+        return f", for another unit or relation, {end}"
     try:
         shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), event), delta))}"
     except Refused:
         shown = "more than can be stated"
-    return f"{start}: together they spend {shown} at delta {rounded_up(delta)}, {end}"
+    return f": together they spend {shown} at delta {rounded_up(delta)}, {end}"
 
 
-def _genesis_of(ledger: Ledger | str | Path | None) -> str | None:
-    """Return the hash of the first entry of `ledger`, or None if `ledger` is None.
-
-    The hash tells ledgers apart: another ledger that takes the path of an old one has another hash.
-    """
+def _known(ledger: Ledger | str | Path | None) -> KnownLedger | None:
+    """Return the file and the first hash of `ledger`, by which it is read again later; None if `ledger` is None."""
     if ledger is None:
         return None
-    return (ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)).genesis
+    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    return KnownLedger(path=opened.path, genesis=opened.genesis)

@@ -25,6 +25,7 @@ from privaware.estimators._declared import (
     named_frame,
     open_schema,
     seed_of,
+    unquoted,
 )
 from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger, note_transformed
@@ -301,9 +302,27 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         if isinstance(table, pd.DataFrame) and not all(map(is_numeric_dtype, table.dtypes)):
             kept = self._transform(validate_data(self, table, reset=False, skip_check_array=True))
         else:
-            kept = super().transform(X)
+            with unquoted(table):
+                kept = super().transform(X)
         note_transformed(table, as_pandas(kept))
         return kept
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return the selected columns `X` among columns of zeros in place of the others, as scikit-learn does.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, selected columns)
+            The selected columns.
+
+        Returns
+        -------
+        ndarray of shape (rows, columns)
+            The columns in the order of the rows for `fit`.
+        """
+        with unquoted(X):
+            inverse: np.ndarray = super().inverse_transform(X)
+        return inverse
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self, "support_")

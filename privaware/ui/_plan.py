@@ -15,7 +15,7 @@ from privaware.report import _words
 from privaware.ui._folder import Folder
 from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, number_of, reading
 from privaware.workflow.fit import Fit, fit
-from privaware.workflow.run.charge import TOTAL_AFTER
+from privaware.workflow.run.charge import SAME_FILE, TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
 __all__ = ["column_names", "planned_view"]
@@ -55,12 +55,19 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
         "delta": _words.rounded_up(planned.delta),
         "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line],
         "sentence": _words.tidy(planned.sentence, planned.epsilon),
-        **_budget(folder, data, form, planned, check, charged=not any(TOTAL_AFTER in line for line in said)),
+        **_budget(folder, data, form, planned, check, unchanged=_unchanged(said)),
     }
 
 
+def _unchanged(said: list[str]) -> str:
+    """Return words about a total that stays as it is, from the sentences of a dry run; empty if the run is charged."""
+    if any(TOTAL_AFTER in line for line in said):
+        return ""
+    return f"it stays so {SAME_FILE}" if any(SAME_FILE in line for line in said) else "it stays so"
+
+
 def _budget(
-    folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event, *, charged: bool
+    folder: Folder, data: str, form: Mapping[str, str], planned: Fit, check: Event, *, unchanged: str
 ) -> dict[str, Any]:
     """Return what a page says about the ledger that a run would charge, as `budget`, `refused` and `ledger`.
 
@@ -69,8 +76,8 @@ def _budget(
     would not. `ledger` is the name of the ledger if it has no room for the run and is in the folder, else empty.
 
     `data` is the built-in name or the path of the data, and `planned` is the dry run of `form`. `check` is the cost of
-    the check for persons, or `NOTHING`. `charged` says that this run was charged before, so resuming it costs nothing.
-    Raise `WrongInput` if the form gives another limit than the ledger has.
+    the check for persons, or `NOTHING`. `unchanged` has the words for a run that would charge nothing if it is not
+    refused, or is empty. Raise `WrongInput` if the form gives another limit than the ledger has.
     """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:
@@ -90,7 +97,7 @@ def _budget(
             "of the ledger"
         )
     after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
-    total = "it stays so" if charged and not refused else f"{TOTAL_AFTER} {_words.rounded_up(after)}"
+    total = unchanged if unchanged and not refused else f"{TOTAL_AFTER} {_words.rounded_up(after)}"
     budget = f"{name}: epsilon {_words.rounded_up(spent)} of {_words.rounded_up(limit)} is spent; {total}."
     full = after > limit * (1 + SLACK) and bool(refused)
     shown = {"ledger": name if full and name in folder.ledgers() else "", "budget": budget}

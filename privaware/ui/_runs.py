@@ -30,7 +30,7 @@ from privaware.ledger._entry import unfinished
 from privaware.ledger._owner_folder import owner_folder
 from privaware.ui._folder import PREDICTIONS, Folder
 from privaware.ui._tasks import Task, fit_task
-from privaware.workflow.run.charge import CHARGED, RESUMING
+from privaware.workflow.run.charge import CHARGED, ONLY_RESUME, RESUMING
 
 __all__ = ["Run", "Runs"]
 
@@ -174,10 +174,11 @@ class Runs:
             raise WrongInput("expected a run of this page, got another; go back to the list")
         return run
 
-    def start(self, task: Task) -> Run:
+    def start(self, task: Task, *, on_charge: bool = False) -> Run:
         """Start a run, resume the interrupted run of the same task, or return the active run of the same task.
 
-        Raise `WrongInput` if another task uses the same result, or was interrupted before it was complete.
+        With `on_charge`, a run that could only go on with another charge than the interrupted run fails. Raise
+        `WrongInput` if another task uses the same result, or was interrupted before it was complete.
         """
         with self._lock:
             active = [run for run in self._runs.values() if run.active and run.task.out == task.out]
@@ -191,18 +192,19 @@ class Runs:
                     f"{task.out!r} belongs to a run that was interrupted; resume it, remove it from the list, or "
                     "choose another name"
                 )
-            run = self._begin(task, before[0] if before else None)
+            run = self._begin(task, before[0] if before else None, on_charge)
         threading.Thread(target=self._follow, args=(run,), daemon=True).start()
         return run
 
     def resume(self, run: Run) -> Run:
         """Start the call of `run` again, which continues on the charge of `run`, if there is one.
 
+        If `run` is known to be charged, the call fails rather than charge again, for data that have changed since.
         Raise `WrongInput` if `run` is not resumable.
         """
         if not run.resumable:
             raise WrongInput("expected a run that was interrupted, got another; go back to the list")
-        return self.start(run.task)
+        return self.start(run.task, on_charge=run.charged)
 
     def cancel(self, run: Run) -> None:
         """Interrupt a run as Ctrl-C does, and return at once.
@@ -248,12 +250,14 @@ class Runs:
         for run in active:
             _send(run)
 
-    def _begin(self, task: Task, before: Run | None) -> Run:
+    def _begin(self, task: Task, before: Run | None, on_charge: bool) -> Run:
         """Start the process of a task, and return its run, which is now the newest in the list.
 
-        `before` is the interrupted run that it continues, or None; the new run takes over its charge.
+        `before` is the interrupted run that it continues, or None; the new run takes over its charge. `on_charge` is as
+        in `start`.
         """
         charged, entry = (False, None) if before is None else (before.charged, before.entry)
+        only = {ONLY_RESUME: "" if entry is None else str(entry)} if on_charge else {}
         self._remember(task, charged, entry)
         if task.verb == "predict":
             (self.folder.path / PREDICTIONS).mkdir(exist_ok=True)
@@ -264,7 +268,7 @@ class Runs:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            env={**os.environ, "PYTHONIOENCODING": "utf-8", **only},
             start_new_session=True,
         )
         run = Run(task=task, charged=charged, entry=entry, process=process)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
+from privaware._files import locked
 from privaware._validate import expect_positive, renamed_keywords
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
@@ -122,7 +124,7 @@ def train(
     checkpoint
         A file from which an interrupted run resumes on the same rows, without a second charge. Until the training ends,
         it is as secret as the rows. Then it holds the trained parameters only, and the same call returns the trained
-        module again, without a charge.
+        module again, without a charge. One call at a time can train with a file; another one raises `WrongInput`.
     own_rows
         In a script that `torchrun` started, whether `inputs` and `targets` of each process are a part of the training
         rows. Default: every process gives all training rows.
@@ -179,37 +181,35 @@ def train(
         expect_usable(module, descent.loss, inputs, targets, device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
-        if saved is not None and not Path(saved.path).resolve().parent.is_dir():
-            raise WrongInput(f"expected a checkpoint in a folder that exists, got {str(saved.path)!r}")
-        run = None if saved is None else f"train {Path(saved.path).resolve()}"
         event = descent.cost(noise)
         known = cache(lambda: _known_rows(inputs, targets))
-        charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
         what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
-        entry = None if saved is None or run is None else _finished_charge(charged, run, Path(saved.path))
-        finished = entry is not None and (entry.event, entry.seed) == (event, seed)
-        if not finished:
-            charged.ready(event, what=what, seed=seed, run=run)
-        if saved is not None and run is not None:
-            _expect_own_file(saved, charged.find(run), known()[0])
-        if entry is None or not finished:
-            digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
-            entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
-        if saved is not None:
-            saved = replace(saved, run=_bound_to(entry, known()[0]))
-        trained = descent.run(
-            module,
-            inputs,
-            targets,
-            noise=noise,
-            rows=count,
-            rng=Rng(seed),
-            device=device,
-            callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
-        )
-        if saved is not None and run is not None and not finished:
-            saved.keep_released()
-            charged.finish(run, files=_files(Path(saved.path)))
+        with _locked_run(saved) as run:
+            charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
+            entry = None if saved is None or run is None else _finished_charge(charged, run, saved)
+            finished = entry is not None and (entry.event, entry.seed) == (event, seed)
+            if not finished:
+                charged.ready(event, what=what, seed=seed, run=run)
+            if saved is not None and run is not None:
+                _expect_own_file(saved, charged.find(run), known()[0])
+            if entry is None or not finished:
+                digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
+                entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
+            if saved is not None:
+                saved = replace(saved, run=_bound_to(entry, known()[0]))
+            trained = descent.run(
+                module,
+                inputs,
+                targets,
+                noise=noise,
+                rows=count,
+                rng=Rng(seed),
+                device=device,
+                callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
+            )
+            if saved is not None and run is not None and not finished:
+                saved.keep_released(steps)
+                charged.finish(run, files=_files(Path(saved.path)))
         assumed = () if rows is not None else ("the number of rows, as that of the targets",)
         plan = Plan(
             learner="train",
@@ -253,6 +253,39 @@ def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Call
     return progress
 
 
+@contextmanager
+def _locked_run(saved: Checkpoint | None) -> Iterator[str | None]:
+    """Yield the key of the run of a checkpoint, which is locked until the block or the process ends; None without one.
+
+    Without the lock, two calls that train at the same time could release two models for one charge. Raise `WrongInput`
+    if another call has the lock, or if the folder of the checkpoint is missing or cannot be written to.
+    """
+    if saved is None:
+        yield None
+        return
+    path = Path(saved.path).resolve()
+    if not path.parent.is_dir():
+        raise WrongInput(f"expected a checkpoint in a folder that exists, got {str(saved.path)!r}")
+    lock = path.with_name(f".{path.name}.lock")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(lock))
+        except BlockingIOError:
+            raise WrongInput(
+                f"another process trains with the checkpoint {str(saved.path)!r}; let it end, or name another file"
+            ) from None
+        except OSError as problem:
+            raise WrongInput(
+                f"cannot lock the checkpoint {str(saved.path)!r}: {problem.strerror or problem}; name a file in a "
+                "folder that can be written to"
+            ) from None
+        try:
+            yield f"train {path}"
+        finally:
+            with suppress(OSError):
+                lock.rmdir()
+
+
 def _bound_to(entry: Entry, digest: str) -> str:
     """Return "HASH DIGEST": the hash of the charge `entry`, and the `digest` of the rows.
 
@@ -266,13 +299,13 @@ def _files(path: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
-def _finished_charge(ledger: Ledger, run: str, path: Path) -> Entry | None:
-    """Return the ledger entry that charged `run`, if `run` was closed with the present file at `path`; else None.
+def _finished_charge(ledger: Ledger, run: str, saved: Checkpoint) -> Entry | None:
+    """Return the ledger entry that charged `run` if its closing entry names the released file `saved`; else None.
 
-    The closing entry of `run` in `ledger` must list exactly this file, with its present SHA-256.
+    The closing entry of `run` in `ledger` must list exactly the file of `saved`, with its present SHA-256.
     """
-    closing = ledger.closing(run)
-    if closing is None or not path.exists() or closing.files != _files(path):
+    closing, path = ledger.closing(run), Path(saved.path)
+    if closing is None or not path.exists() or closing.files != _files(path) or not saved.is_released():
         return None
     return ledger.find(run)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
-from privaware.accounting import _cf_tree, _price, _profiles, _rdp
+from privaware.accounting import _cf_tree, _price, _profiles, _rdp, _terms
 from privaware.accounting._price import AGREEMENT, FLOOR
 from privaware.errors import Refused
 from privaware.events import (
@@ -190,3 +190,10 @@ def test_contradictory_selection_readings_are_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_rdp, "convert", lambda *_, **__: 1.01 * first)
     with pytest.raises(Refused, match="disagree"):
         _price.bounds(LARGE_SELECTION, DELTA, _rdp.ORDERS)
+
+
+def test_many_rates_of_one_noise_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_terms, "_BUCKETS", 4)
+    steps = Composed(events=tuple(Gaussian(noise=3.0).sampled(rate=0.01 + 1e-6 * at) for at in range(5)))
+    alike = 5 * Gaussian(noise=3.0).sampled(rate=0.01)
+    assert price(alike) <= price(steps) <= 1.001 * price(alike)

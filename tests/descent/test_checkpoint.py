@@ -127,7 +127,7 @@ def test_a_state_is_restored_with_its_generators(tmp_path):
     Checkpoint(path).save(saved)
     expected = saved.rng.gaussian(torch.zeros(3), noise=1.0, sensitivity=1.0), torch.rand(3)
     torch.manual_seed(6)
-    Checkpoint(path).load(other)
+    Checkpoint(path).load(other, 10)
     assert other.step == 7
     for name, value in saved.tensors().items():
         assert torch.equal(other.tensors()[name], value)
@@ -138,11 +138,11 @@ def test_a_state_is_restored_with_its_generators(tmp_path):
 
 def test_state_of_other_settings_is_refused(tmp_path):
     untouched = state(1)
-    Checkpoint(tmp_path / "none").load(untouched)
+    Checkpoint(tmp_path / "none").load(untouched, 10)
     assert torch.equal(untouched.theta, state(1).theta)
     Checkpoint(tmp_path / "state").save(state(1))
     with pytest.raises(WrongInput, match="settings"):
-        Checkpoint(tmp_path / "state").load(state(1, fingerprint="others"))
+        Checkpoint(tmp_path / "state").load(state(1, fingerprint="others"), 10)
 
 
 def test_a_checkpoint_is_due_every_so_many_steps_and_at_the_end():
@@ -173,3 +173,27 @@ def test_checkpoint_with_another_chance_of_overflow_is_refused(tmp_path):
     train(recipe(steps=6), module=module, checkpoint=path)
     with pytest.raises(WrongInput, match="same ones"):
         train(recipe(steps=6, overflow=1e-6), module=module, checkpoint=path)
+
+
+@pytest.mark.parametrize(("run", "step"), [("other", 6), ("one", 4)], ids=["other-run", "earlier-step"])
+def test_only_the_last_step_of_its_own_run_is_released(tmp_path, run, step):
+    path = tmp_path / "run"
+    Checkpoint(path, run=run).save(state(1, step=step))
+    content = path.read_bytes()
+    with pytest.raises(WrongInput, match="after its last step"):
+        Checkpoint(path, run="one").keep_released(6)
+    assert path.read_bytes() == content
+    path.unlink()
+    with pytest.raises(WrongInput, match="after its last step"):
+        Checkpoint(path, run="one").keep_released(6)
+
+
+def test_released_parameters_of_an_earlier_step_are_refused(tmp_path):
+    path = Checkpoint(tmp_path / "run", run="one")
+    path.save(state(1, step=4))
+    path.keep_released(4)
+    untouched = state(2)
+    with pytest.raises(WrongInput, match="after 6 steps"):
+        path.load(untouched, 6)
+    assert untouched.step == 0
+    assert torch.equal(untouched.theta, state(2).theta)

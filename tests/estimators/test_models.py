@@ -18,9 +18,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_methods_subset_invariance, parametrize_with_checks
 
-from privaware import Ledger, PrivateClassifier, PrivateRegressor, Schema, load, verify
+from privaware import Ledger, PrivateClassifier, PrivateRegressor, PrivateSelector, Schema, load, verify
 from privaware.errors import BudgetExceeded, WrongInput
-from privaware.estimators import EXPECTED_FAILED_CHECKS, _overlap
+from privaware.estimators import EXPECTED_FAILED_CHECKS, PrivateNormaliser, _overlap
 from privaware.events import Approximate, Gaussian, leaves
 from privaware.schema import Column
 from privaware.testing import BrokenPromise, neighbours, replay, rows_for
@@ -291,6 +291,36 @@ def test_array_of_one_dimension_is_not_quoted():
     with pytest.raises(WrongInput, match="two dimensions, got 1") as problem:
         PrivateClassifier().fit(X[:, 0], y)
     assert str(X[0, 0])[:6] not in str(problem.value)
+
+
+@pytest.mark.parametrize("part", ["X", "frame", "y", "numeric y", "predict", "normalise", "select", "inverse"])
+def test_complex_numbers_are_not_quoted(part):
+    X, y = measurements()
+    secret = np.full(X.shape, 123456.75 + 1j)
+    target = secret[:, 0]
+    classifier = PrivateClassifier(schema=square(), random_state=0, learner="majority")
+    selector = PrivateSelector(schema=square(), random_state=0, settings={"columns": 1})
+    calls = {
+        "X": lambda: PrivateClassifier().fit(secret, y),
+        "frame": lambda: PrivateClassifier().fit(pd.DataFrame(secret), y),
+        "y": lambda: PrivateClassifier().fit(X, target),
+        "numeric y": lambda: PrivateRegressor().fit(X, target),
+        "predict": lambda: classifier.fit(X, y).predict(secret),
+        "normalise": lambda: PrivateNormaliser(schema=square(), random_state=0).fit(X).transform(secret),
+        "select": lambda: selector.fit(X, y).transform(secret),
+        "inverse": lambda: selector.fit(X, y).inverse_transform(secret[:, :1]),
+    }
+    with pytest.raises(WrongInput, match="Complex data not supported") as problem:
+        calls[part]()
+    assert "123456" not in str(problem.value)
+
+
+@pytest.mark.parametrize("method", ["transform", "inverse_transform"])
+def test_selector_does_not_quote_an_array_of_one_dimension(method):
+    X, y = measurements()
+    selector = PrivateSelector(schema=square(), random_state=0, settings={"columns": 1}).fit(X, y)
+    with pytest.raises(WrongInput, match="two dimensions, got 1"):
+        getattr(selector, method)(X[:, 0])
 
 
 def test_labels_that_only_differ_in_spaces_are_refused():

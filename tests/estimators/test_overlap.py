@@ -294,8 +294,32 @@ def test_last_step_counts_a_ledger_of_untransformed_rows(own: bool, tmp_path: Pa
     with pytest.warns(OverlapWarning) as warned:
         pipe = make_pipeline(first, PrivateClassifier(learner="majority", ledger=ledger)).fit(X, y)
     assert composed(warned[-1]) > composed(warned[0]) > 1.0
-    assert "x.ledger" in pipe[-1].guarantee_
+    assert "x.ledger" in str(warned[-1].message)
     assert not pipe[-1].certified_
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["another ledger", "no ledger"])
+def test_last_step_counts_all_charges_of_an_earlier_step(own: bool, tmp_path: Path) -> None:
+    X, y = rows()
+    book = Ledger.create(tmp_path / "steps.ledger", limit=9.0)
+    classifier(epsilon=3.0, ledger=book).fit(X, y)
+    _overlap.PAST_FITS.clear()  # as in another process
+    ledger = Ledger.create(tmp_path / "last.ledger", limit=9.0) if own else None
+    Z = PrivateNormaliser(epsilon=0.5, ledger=book).fit_transform(X)
+    with pytest.warns(OverlapWarning, match=r"^rows of this fit are charged to .*steps\.ledger' \(epsilon 3") as warned:
+        last = PrivateClassifier(learner="majority", ledger=ledger).fit(Z, y)
+    assert composed(warned[-1]) == pytest.approx(4.5, abs=0.1)
+    assert not last.certified_
+
+
+def test_charges_of_a_lost_ledger_are_counted_from_their_copies(tmp_path: Path) -> None:
+    X, y = rows()
+    book = Ledger.create(tmp_path / "steps.ledger", limit=9.0)
+    Z = PrivateNormaliser(epsilon=2.0, ledger=book).fit_transform(X)
+    book.path.unlink()
+    with pytest.warns(OverlapWarning) as warned:
+        PrivateClassifier(learner="majority").fit(Z, y)
+    assert composed(warned[-1]) == pytest.approx(3.0, abs=0.1)
 
 
 def test_one_total_counts_ledgers_and_fits_of_this_process(tmp_path: Path) -> None:
@@ -309,7 +333,38 @@ def test_one_total_counts_ledgers_and_fits_of_this_process(tmp_path: Path) -> No
     with pytest.warns(OverlapWarning) as warned:
         model = classifier().fit(X, y)
     assert [composed(each) for each in warned] == [pytest.approx(4.0, abs=0.01)]  # two charges, and two fits without
-    assert model.guarantee_.startswith(f"NOT CERTIFIED: {warned[0].message}. For this release alone: ")
+    without_path = str(warned[0].message).replace(f", '{book.path}'", "")
+    assert model.guarantee_.startswith(f"NOT CERTIFIED: {without_path}. For this release alone: ")
+
+
+@pytest.mark.parametrize("others", [1, 2])
+@pytest.mark.filterwarnings("ignore:these rows are charged")
+def test_saved_model_names_no_ledger_of_the_rows(others: int, tmp_path: Path) -> None:
+    X, y = rows()
+    paths = [tmp_path / f"book{number}.ledger" for number in range(others)]
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(target=y.astype(str))
+    for path in paths:
+        ledger = Ledger.create(path, limit=9.0)
+        fit(table, target="target", epsilon=1.0, schema=declared(), learner="majority", ledger=ledger)
+    with pytest.warns(OverlapWarning) as warned:
+        model = classifier().fit(X, y.astype(str))
+    assert all(f"'{path}' (epsilon 0.9998)" in str(warned[-1].message) for path in paths)
+    epsilons = ", ".join(["epsilon 0.9998"] * others)
+    which = f"{'another ledger' if others == 1 else '2 other ledgers'} too ({epsilons})"
+    assert f"these rows are charged to {which}: together they spend epsilon" in model.guarantee_
+    files = [path for path in model.save(tmp_path / "released").rglob("*") if path.is_file()]
+    assert len(files) == 3
+    assert not any(b".ledger" in path.read_bytes() for path in files)
+    assert ".ledger" not in model.guarantee_
+
+
+def test_total_of_a_ledger_in_the_data_folder_has_no_digest() -> None:
+    X, y = rows()
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(target=y.astype(str))
+    first = fit(table, target="target", epsilon=1.0, schema=declared(), learner="majority", limit=9.0)
+    model = classifier(ledger=first.ledger).fit(X, y.astype(str))
+    assert "2 releases are charged to the ledger of this fit: all releases together have epsilon" in model.guarantee_
+    assert Path(str(first.ledger)).stem not in model.guarantee_
 
 
 def test_fit_without_a_ledger_needs_no_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

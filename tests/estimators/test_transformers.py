@@ -112,7 +112,7 @@ def test_guarantee_of_a_step_names_the_total_of_its_ledger(tmp_path: Path) -> No
     pipe = make_pipeline(first, PrivateClassifier(learner="majority", ledger=book)).fit(X, y)
     assert "x.ledger" not in pipe[0].guarantee_
     total = f"all releases together have epsilon {rounded_up(book.spent())} at delta 1e-5"
-    assert f"2 releases are charged to 'x.ledger': {total}." in pipe[-1].guarantee_
+    assert f"2 releases are charged to the ledger of this fit: {total}." in pipe[-1].guarantee_
 
 
 # Steps that nobody paid for.

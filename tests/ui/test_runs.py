@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ from privaware import fit
 from privaware._rounded import rounded_up
 from privaware.events import Pure
 from privaware.ledger import Ledger
-from privaware.ui._runs import Run
-from privaware.ui._tasks import Task
+from privaware.ui._folder import Folder
+from privaware.ui._runs import Run, Runs
+from privaware.ui._tasks import Task, fit_task
 from tests.browser import Tab, chromium, needs_chromium
 from tests.cli.people import TOML, contents, write_people
 from tests.report.test_page import CUT
@@ -50,6 +52,12 @@ def start(page: Served, **fields: str) -> tuple[int, str, dict[str, str]]:
 
 def act(page: Served, action: str, name: str = "fit/new") -> int:
     return page.ask(f"/{TOKEN}/run/{name}", form={"action": action})[0]
+
+
+def kill_after_charge(task: Task) -> None:
+    code = "import os, sys; from privaware import cli, ledger; spend = ledger.Ledger.spend"
+    code += "; ledger.Ledger.spend = lambda *a, **b: (spend(*a, **b), os._exit(9)); cli.main(sys.argv[1:])"
+    assert subprocess.run([sys.executable, "-c", code, *task.words], capture_output=True, check=False).returncode == 9
 
 
 def test_plan_offers_the_charge_and_makes_none(stub: Served, place: Path) -> None:
@@ -90,6 +98,14 @@ def test_plan_names_the_ledger_of_rows_under_another_name(stub: Served, place: P
     shutil.copy(place / "people.csv", place / "copy.csv")
     text = stub.ask(f"/{TOKEN}/plan", form={"data": "copy.csv", "target": "y", "learner": "majority"})[1]
     assert '<p id="budget">people.csv.ledger: epsilon ' in text
+
+
+def test_plan_of_a_run_that_was_given_up_is_charged_again(stub: Served, place: Path) -> None:
+    plan = {"data": "people.csv", "schema": "people.toml", "learner": "majority", "out": "new"}
+    kill_after_charge(fit_task(Folder(place), {**plan, "limit": "3"}))
+    assert "is spent; it stays so if the file is the same." in stub.ask(f"/{TOKEN}/plan", form=plan)[1]
+    Ledger.open(place / "people.csv.ledger").close(1)
+    assert "is spent; after this run it is" in stub.ask(f"/{TOKEN}/plan", form=plan)[1]
 
 
 def test_plan_with_another_limit_than_the_ledger_is_refused(page: Served) -> None:
@@ -391,6 +407,37 @@ def test_real_training_is_resumed_on_the_page(place: Path) -> None:
         assert "Resuming: this run is already charged" in page.until("run/fit/new", ">finished<")
     assert len(Ledger.open(place / "people.csv.ledger").history()) == 1
     assert json.loads((place / "new" / "model.json").read_text())["learner"] == "dpsgd"
+
+
+@pytest.mark.parametrize("entry", [1, None], ids=["known entry", "unknown entry"])
+def test_resumed_run_on_changed_data_is_not_charged_again(place: Path, entry: int | None) -> None:
+    task = fit_task(Folder(place), {**FORM, "learner": "majority", "limit": "3"})
+    kill_after_charge(task)
+    Runs(Folder(place))._remember(task, True, entry)
+    rows, content = place / "people.csv", (place / "people.csv").read_text()
+    lines = content.splitlines()
+    rows.write_text("\n".join([lines[0], lines[2], *lines[2:]]) + "\n")
+    with served(place) as page:
+        assert act(page, "resume") == 303
+        assert "this run cannot continue on its charge" in page.until("run/fit/new", ">failed<")
+        assert len(Ledger.open(f"{rows}.ledger").history()) == 1
+        rows.write_text(content)
+        assert act(page, "resume") == 303
+        assert "Resuming: this run is already charged" in page.until("run/fit/new", ">finished<")
+    assert len(Ledger.open(f"{rows}.ledger").history()) == 1
+
+
+def test_resumed_run_makes_no_new_ledger(place: Path) -> None:
+    task = fit_task(Folder(place), {**FORM, "learner": "majority", "limit": "3"})
+    kill_after_charge(task)
+    Runs(Folder(place))._remember(task, True, 1)
+    (place / "people.csv.ledger").rename(place / "moved")
+    (place / "people.csv").write_text((place / "people.csv").read_text().replace(",yes", ",no", 50))
+    with served(place) as page:
+        act(page, "resume")
+        text = page.until("run/fit/new", ">failed<")
+    assert "this run cannot continue on its charge" in text or "most rows of" in text
+    assert not (place / "people.csv.ledger").exists()
 
 
 @pytest.fixture(scope="module")

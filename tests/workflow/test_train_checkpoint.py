@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -202,3 +203,58 @@ def test_another_loss_of_the_same_name_does_not_resume(tmp_path: Path, ledger: L
     with pytest.raises(WrongInput, match="settings"):
         train(network(), *rows(), loss=loss_of(2.0), **call)
     train(network(), *rows(), loss=loss_of(1.0), **call)
+
+
+def test_two_trainings_of_one_checkpoint_release_one_model(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "run"
+    call: dict[str, Any] = {"ledger": ledger, "checkpoint": str(path), **SETTINGS}
+    refusals = []
+
+    def train_again(step: int, steps: int, left: float) -> None:
+        if step in (1, steps):
+            with pytest.raises(WrongInput, match="another process trains with the checkpoint") as refusal:
+                train(network(), *rows(), **call)
+            refusals.append(refusal)
+
+    trained = train(network(), *rows(), progress=train_again, **call)
+    assert len(refusals) == 2
+    with safe_open(path, framework="pt") as file:
+        released = file.get_tensor("theta")[0]
+    assert torch.equal(released, torch.cat([value.detach().flatten() for value in trained.parameters()]))
+    assert {item.name for item in tmp_path.iterdir()} == {"run", ledger.path.name}
+
+
+def test_lock_that_a_kill_left_behind_stops_no_training(stopped: str, ledger: Ledger) -> None:
+    lock = Path(stopped).with_name(".run.lock")
+    lock.mkdir()
+    train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
+    assert not lock.exists()
+
+
+def test_checkpoint_that_cannot_be_locked_costs_nothing(tmp_path: Path, ledger: Ledger) -> None:
+    (tmp_path / ".run.lock").touch()
+    with pytest.raises(WrongInput, match="cannot lock the checkpoint"):
+        train(network(), *rows(), ledger=ledger, checkpoint=tmp_path / "run", **SETTINGS)
+    assert ledger.spent() == 0
+
+
+def test_file_overwritten_during_the_training_is_not_released(tmp_path: Path, ledger: Ledger) -> None:
+    path = tmp_path / "run"
+
+    def overwrite(step: int, steps: int, left: float) -> None:
+        if step == 100:
+            shutil.copy(path, tmp_path / "earlier")
+        if step == steps:
+            shutil.copy(tmp_path / "earlier", path)
+
+    with pytest.raises(WrongInput, match="after its last step"):
+        train(network(), *rows(), ledger=ledger, checkpoint=path, progress=overwrite, **SETTINGS)
+    assert ledger.closing(f"train {path.resolve()}") is None
+
+
+def test_state_that_a_closing_entry_names_is_not_resumed(stopped: str, ledger: Ledger) -> None:
+    path = Path(stopped)
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    ledger.finish(f"train {path.resolve()}", files=files)
+    with pytest.raises(WrongInput, match="already finished"):
+        train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)

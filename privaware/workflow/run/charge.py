@@ -16,6 +16,7 @@ the repeated command publishes it.
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -27,7 +28,7 @@ from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
 from privaware.card import ModelCard
 from privaware.data import Data, Rows
-from privaware.errors import BudgetExceeded, PrivawareError, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
@@ -40,7 +41,7 @@ from privaware.workflow.auto import settled
 from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
-from privaware.workflow.run.finished import finished_entry, published_result
+from privaware.workflow.run.finished import finished_entry, may_be_paid, published_result
 from privaware.workflow.run.notices import internal_scores, plan_lines, questions
 from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
@@ -64,15 +65,19 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication
 
-__all__ = ["CHARGED", "RESUMING", "TOTAL_AFTER", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "ONLY_RESUME", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
+SAME_FILE = "if the file is the same"
+"""Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
 TOTAL_AFTER = "after this run it is"
 """Words before the total epsilon of a ledger in a dry run."""
+ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
+"""Environment variable by which `privaware ui` starts a run that must not be charged again (`_expect_charged`)."""
 NEW_RUN = "This is a new run with its own charge."
 """Sentence that says that an earlier run of the same command is not resumed."""
 RESUMING = "Resuming: this run is already charged"
@@ -230,6 +235,7 @@ class ChargedRun:
         closing = self.ledger.closing(f"{key}-{count - 1}")
         if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
             self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        _expect_charged(self.ledger.find(self.name))
         self._charge()
         return True
 
@@ -377,6 +383,7 @@ class ChargedRun:
         place = self._ledger_place()
         self._expect_free_folder(place)
         if is_new(place):
+            _expect_charged(None)
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
@@ -432,10 +439,11 @@ class ChargedRun:
         ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
         folder, key, digest = self.options.folder, self._key(), self.source.digest
         unread = self.options.schema is not None and self.source.path is not None
-        if unread and any((entry.run or "").startswith(f"{key}-") for entry in ledger.entries()):
-            self.say("This command was charged before: if the file is the same, it would charge nothing again.")
+        if unread and may_be_paid(folder, ledger, key):
+            self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
             return
-        if folder is not None and folder.is_dir() and finished_entry(folder, ledger, key, digest) is not None:
+        may_be_done = not unread and folder is not None and folder.is_dir()
+        if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
             self.say("This run has already finished, so it would charge nothing.")
             return
         name = f"{key}-{next_run(ledger, key, digest)}"
@@ -569,3 +577,17 @@ class ChargedRun:
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
+
+
+def _expect_charged(entry: Entry | None) -> None:
+    """Raise `WrongInput` if this process may only resume a charged run, and `entry`, the charge of its run, is another.
+
+    The environment variable `ONLY_RESUME` has the number of the entry, or is empty if any entry will do. Without the
+    variable every run may be charged.
+    """
+    only = os.environ.get(ONLY_RESUME)
+    if only is not None and (entry is None or only not in ("", str(entry.number))):
+        raise WrongInput(
+            "this run cannot continue on its charge, because its data, its schema or its ledger have changed since; "
+            "nothing is charged: put them back, or train again as a new run, which has a charge of its own"
+        )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
-from privaware.workflow.run.output import sha256
+from privaware.workflow.run.output import STAGED, sha256
 from privaware.workflow.run.result_file import result_name
 
-__all__ = ["finished_entry", "published_result"]
+__all__ = ["finished_entry", "may_be_paid", "published_result"]
 
 
 def published_result(folder: Path) -> dict[str, Any] | None:
@@ -43,8 +43,28 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
         return None
     if entry.rows is not None and entry.rows != digest():
         return None
-    same = all((folder / name).is_file() and sha256(folder / name) == hash for name, hash in closing.files.items())
-    return entry if same else None
+    return entry if _holds(folder, closing.files) else None
+
+
+def may_be_paid(folder: Path | None, ledger: Ledger, key: str) -> bool:
+    """Return whether the command `key` would charge nothing if its rows are the same; no rows are read.
+
+    It charges nothing if one of its runs is not closed, or if `folder` has the complete result of one, published or
+    staged.
+    """
+    entries = ledger.entries()
+    closed = {entry.run: entry.files or {} for entry in entries if entry.kind == "finished"}
+    places = [] if folder is None else [folder, folder / STAGED]
+    return any(
+        entry.run not in closed or (closed[entry.run] and any(_holds(place, closed[entry.run]) for place in places))
+        for entry in entries
+        if entry.kind == "spend" and entry.run is not None and entry.run.rpartition("-")[0] == key
+    )
+
+
+def _holds(folder: Path, files: Mapping[str, str]) -> bool:
+    """Return whether `folder` has all `files`, names with SHA-256 hashes, unchanged."""
+    return all((folder / name).is_file() and sha256(folder / name) == hash for name, hash in files.items())
 
 
 def _charge_named(folder: Path) -> str | None:

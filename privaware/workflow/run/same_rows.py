@@ -22,9 +22,15 @@ from privaware.ledger import (
     spent_together,
 )
 
-__all__ = ["OtherLedger", "SameRows", "similar_ledgers"]
+__all__ = ["SOME", "OtherLedger", "SameRows", "similar_ledgers"]
 
-ALL, MOST = "all", "most"
+ALL, MOST, SOME = "all", "most", "some"
+AMOUNTS = {
+    frozenset({ALL}): "these rows are",
+    frozenset({MOST}): "most of these rows are",
+    frozenset({ALL, MOST}): "these rows, or most of them, are",
+}
+"""Subject and verb of the sentence about ledgers that were charged for so many of the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +42,17 @@ class OtherLedger:
     charges
         The charges of the other ledger.
     rows
-        "all" if it was charged for exactly the same rows, "most" if its table shares most of these rows.
+        "all" if it was charged for exactly the same rows, "most" if its table shares most of these rows, "some" if it
+        was charged for an earlier fit of this process that shares rows with them.
     """
 
     charges: KnownCharges
     rows: str
+
+    @property
+    def known(self) -> KnownLedger:
+        """The ledger whose charges these are."""
+        return KnownLedger(path=self.charges.path, genesis=self.charges.genesis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +88,13 @@ class SameRows:
                 known += _known_of(digest, _read_sketch(digest, sketches.get(digest)))
         return cls(ledger=ledger, others=tuple(_without_copies(ledger, known)))
 
-    def beside(self, others: Iterable[OtherLedger]) -> SameRows:
-        """Return these ledgers and `others`, each once; all except `ledger` are read again."""
-        known = (
-            (other.rows, KnownLedger(path=other.charges.path, genesis=other.charges.genesis))
-            for other in (*self.others, *others)
-        )
-        return replace(self, others=tuple(_without_copies(self.ledger, known)))
+    def beside(self, others: Iterable[tuple[str, KnownLedger]]) -> SameRows:
+        """Return these ledgers and `others`, each once; all except `ledger` are read again.
+
+        `others` are pairs of the rows, as in `OtherLedger`, and the ledger.
+        """
+        own = [(other.rows, other.known) for other in self.others]
+        return replace(self, others=tuple(_without_copies(self.ledger, [*own, *others])))
 
     @property
     def counted(self) -> list[OtherLedger]:
@@ -126,13 +138,20 @@ class SameRows:
         """Return the sentences about ledgers that are not counted or cannot be read."""
         return [*self._uncounted(), *self._unread()]
 
-    def counted_words(self) -> str:
-        """Return the words that name the counted ledgers, at least one, and their epsilons."""
+    def counted_words(self, *, paths: bool = True) -> str:
+        """Return the words that name the counted ledgers, at least one, and their epsilons.
+
+        Without `paths` they have no path, as in what is released: a path tells about the owner, and the path of a
+        ledger in the data folder is the digest of the rows.
+        """
         counted = self.counted
-        amounts = {ALL: "these rows are", MOST: "most of these rows are"}
-        kinds = {other.rows for other in counted}
-        start = amounts[kinds.pop()] if len(kinds) == 1 else "these rows, or most of them, are"
-        names = ", ".join(f"'{other.charges.path}' (epsilon {rounded_up(other.charges.spent())})" for other in counted)
+        start = AMOUNTS.get(frozenset(other.rows for other in counted), "rows of this fit are")
+        epsilons = [f"epsilon {rounded_up(other.charges.spent())}" for other in counted]
+        if not paths:
+            which = "another ledger too" if len(counted) == 1 else f"{len(counted)} other ledgers too"
+            return f"{start} charged to {which} ({', '.join(epsilons)})"
+        pairs = zip(counted, epsilons, strict=True)
+        names = ", ".join(f"'{other.charges.path}' ({epsilon})" for other, epsilon in pairs)
         which = f"another ledger too, {names}" if len(counted) == 1 else f"{len(counted)} other ledgers too: {names}"
         return f"{start} charged to {which}"
 
@@ -231,7 +250,10 @@ def _without_copies(ledger: Ledger, known: Iterable[tuple[str, KnownLedger]]) ->
 
     A readable file whose entries are all in ledgers before it is left out, because it is a copy.
     """
-    others = [OtherLedger(charges=each.charges(), rows=rows) for rows, each in known]
+    first: dict[KnownLedger, str] = {}
+    for rows, each in known:
+        first.setdefault(each, rows)
+    others = [OtherLedger(charges=each.charges(), rows=rows) for each, rows in first.items()]
     genesis = {ledger.genesis}
     counted = {entry.hash for entry in ledger.entries()}
     for other in others:

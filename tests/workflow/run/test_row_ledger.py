@@ -295,6 +295,35 @@ def test_dry_run_of_a_finished_run_with_a_schema_opens_no_file(ward: Path, monke
     assert fit(other, dry_run=True, **call).refusal == ""
 
 
+@pytest.mark.parametrize("limit", [1.0, 9.0])
+@pytest.mark.parametrize("gone", ["folder", "file", "closed"])
+def test_dry_run_says_that_a_lost_result_is_charged_again(
+    ward: Path, gone: str, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = Schema(columns=(), target="y", classes=("no", "yes"), rows=300)
+    out, said = ward.with_name("m"), list[str]()
+    call = {"epsilon": 1.0, "learner": "majority", "schema": schema, "out": out, "limit": limit, "say": said.append}
+    other = ward.with_name("other.csv")
+    patients(seed=1).to_csv(other, index=False)
+    if gone == "closed":
+        with monkeypatch.context() as patch:
+            patch.setattr(ChargedRun, "execute", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                fit(other, **call)
+        assert fit(other, dry_run=True, **call).refusal == ""
+        assert said[-1].endswith("if the file is the same, it would charge nothing again.")
+        Ledger.open(f"{other}.ledger").close(1)
+    else:
+        fit(other, **call)
+        assert fit(other, dry_run=True, **call).refusal == ""
+        assert said[-1].endswith("if the file is the same, it would charge nothing again.")
+        shutil.rmtree(out) if gone == "folder" else (out / "report.html").unlink()
+    monkeypatch.setattr("privaware.workflow.run.source.read", lambda *_, **__: pytest.fail("a row was read"))
+    refusal = fit(other, dry_run=True, **call).refusal
+    assert ("past the limit of 1" in refusal) == (limit == 1.0)
+    assert ("after this run it is" in said[-1]) == (limit == 9.0)
+
+
 def test_dry_run_that_opens_no_file_says_what_it_left_out(ward: Path) -> None:
     other, said = ward.with_name("other.csv"), list[str]()
     patients().drop(columns="age").to_csv(other, index=False)
