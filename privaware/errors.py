@@ -12,6 +12,7 @@ import warnings
 __all__ = [
     "BudgetExceeded",
     "CheckFailed",
+    "Interrupted",
     "OpenBoundsWarning",
     "OverlapWarning",
     "PersonsWarning",
@@ -64,6 +65,12 @@ class CheckFailed(PrivawareError):
     """A check failed: a model does not verify, or an attack refutes the claimed guarantee."""
 
     code = 4
+
+
+class Interrupted(PrivawareError):
+    """The user interrupted a command that says itself what becomes of its work."""
+
+    code = 130
 
 
 class Refused(PrivawareError):

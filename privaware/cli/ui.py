@@ -9,6 +9,7 @@ import typer
 
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
+from privaware.errors import Interrupted
 
 app = typer.Typer()
 FOLDER = Annotated[Path, typer.Argument(help="The folder that contains data, ledgers and models.")]
@@ -27,4 +28,9 @@ def ui(folder: FOLDER = Path(), port: PORT = 0, seed: o.NO_SEED = None, json: o.
             json,
         )
 
-    serve(folder, port=port, started=started)
+    try:
+        serve(folder, port=port, started=started)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "the server and its runs were stopped; a run that was charged stays in its ledger, and the page resumes it"
+        ) from None

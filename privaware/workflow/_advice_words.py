@@ -67,6 +67,7 @@ def answer_lines(advised: Any) -> list[str]:
     if estimate.get("about") == "other tables" and accuracy is not None:
         classes = "5 or more classes" if advised.facts["classes"] >= 5 else "2 to 4 classes"
         tables = f"{estimate['tables']} other tables with {classes} and a similar number of rows"
+        tables += ", on which a constant prediction does not reach it,"
         if estimate["low"] is None:
             found = f"Fewer than a tenth of {tables} reach accuracy {accuracy:g} at epsilon 10."
         else:
@@ -80,8 +81,11 @@ def answer_lines(advised: Any) -> list[str]:
             doubt = f" The probability that this table reaches it at epsilon 10 or less is {estimate['chance']:.0%}."
         if estimate["reason"] is not None:
             doubt += f" {estimate['reason']}"
-        found = f"Accuracy {accuracy:g} needs about epsilon {estimate['epsilon']:g} ({interval})"
-        return [f"{found}, by a pilot on this table.{doubt}"]
+        needed = f"about epsilon {estimate['epsilon']:g} ({interval})"
+        found = f"Accuracy {accuracy:g} needs {needed}, by a pilot on this table."
+        if estimate["chance"] < 0.5:
+            found = f"By a pilot on this table, accuracy {accuracy:g} is probably not reached. If it is, at {needed}."
+        return [f"{found}{doubt}"]
     return [estimate["reason"]]
 
 

@@ -164,7 +164,10 @@ def _of_this_table(expected: Expected, accuracy: float | None, pilot: Pilot) -> 
     low, epsilon, high = expected.posterior(accuracy)
     most = expected.at(float(GRID[-1]))
     if constant is not None and accuracy <= constant:
-        reason = f"A constant prediction has an accuracy of about {constant:.2f}, so no epsilon is needed."
+        reason = (
+            f"By the released counts, a constant prediction has an accuracy of about {constant:.2f}: probably no "
+            "epsilon is needed."
+        )
         return {**_estimate(reason=reason), **about}
     chance = expected.chance(accuracy)
     if chance < LIKELY_ENOUGH:

@@ -225,8 +225,10 @@ def test_command_serves_at_its_address_until_interrupted(folder: Path) -> None:
             assert "people.csv.ledger" in answer.read().decode()
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert "the page resumes it" in said
+    assert "charged nothing" not in said
 
 
 def test_server_closes_no_log_handler_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,15 @@ def test_doubt_about_the_pilot_is_part_of_the_answer() -> None:
     assert answer.endswith("by a pilot on this table. Beware.")
 
 
+def test_an_accuracy_that_is_hardly_reached_is_said_first() -> None:
+    estimate = {"epsilon": 1.7, "low": 0.2, "high": 7.0, "chance": 0.4, "about": "this table", "reason": None}
+    (answer,) = answer_lines(SimpleNamespace(estimate=estimate, accuracy=0.8))
+    assert answer.startswith(
+        "By a pilot on this table, accuracy 0.8 is probably not reached. If it is, at about epsilon 1.7"
+    )
+    assert "40%" in answer
+
+
 def test_accuracy_out_of_reach_names_no_epsilon() -> None:
     schema = Schema(rows=4000, classes=("a", "b"), columns=(Column(name="x"),))
     flat = Pilot(accuracy=0.61, error=0.005, signal=2.5, constant=0.6)
