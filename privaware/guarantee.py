@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ __all__ = [
     "attack_rates",
     "attacker_sentence",
     "earlier_sentences_of",
+    "feature_names",
     "guarantee_sentence",
     "protection",
     "earlier_sampler_sentence",
@@ -404,14 +405,17 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
     public.append(f"public: {declared} and every setting in the plan")
     if unit(plan.mechanism) == "label":
         public.append("public: all features; only labels are protected")
-    public += [f"public: {LEARNED_ELSEWHERE[name]}" for name in _features(plan) if name in LEARNED_ELSEWHERE]
+    named = feature_names(plan.settings.get("features") or ())
+    public += [f"public: {LEARNED_ELSEWHERE[name]}" for name in named if name in LEARNED_ELSEWHERE]
     return (*public, "trusted: this machine, its random generator, and double-precision arithmetic")
 
 
-def _features(plan: PricedPlan) -> list[str]:
-    """Return the names of the features in `plan.settings["features"]`; an empty list without this setting.
+def feature_names(features: Iterable[Any]) -> list[str]:
+    """Return the names of described features and of the features that are nested in them.
 
-    A feature is stored as its name, or as a mapping with the name under "name".
+    A feature is described by its name, or by a mapping with the name under "name". The feature `mixed` has nested
+    descriptions: one under "text" for texts, and a list under "image" for images.
     """
-    features = plan.settings.get("features") or ()
-    return [str(each.get("name")) if isinstance(each, Mapping) else str(each) for each in features]
+    described = [each if isinstance(each, Mapping) else {"name": each} for each in features]
+    nested = [inner for each in described for inner in (each.get("text") or {}, *(each.get("image") or ())) if inner]
+    return [str(each["name"]) for each in described] + (feature_names(nested) if nested else [])

@@ -15,6 +15,7 @@ from privaware.guarantee import (
     attack_rates,
     attacker_sentence,
     earlier_sentences_of,
+    feature_names,
     guarantee_sentence,
     protection,
     sampler_sentence,
@@ -143,3 +144,14 @@ def test_facts_of_a_schema_that_leaves_bounds_open_are_public(plan: Plan) -> Non
     part = replace(plan, schema=replace(schema("wisconsin").bare(), assumed=()))
     said = "public: what the schema declares, the number of rows and every setting in the plan"
     assert said in assumptions(part)
+
+
+def test_networks_inside_a_mixed_feature_are_assumptions(plan: Plan) -> None:
+    mixed = {"name": "mixed", "text": {"name": "sentences", "words": 0.5}}
+    assert feature_names([mixed, "bounded"]) == ["mixed", "bounded", "sentences"]
+    assert feature_names([{"name": "mixed", "image": [{"name": "resize"}, {"name": "extractor"}]}])[1:] == [
+        "resize",
+        "extractor",
+    ]
+    facts = assumptions(replace(plan, settings={"features": [mixed]}))
+    assert any("all-MiniLM-L6-v2" in fact for fact in facts)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html.parser import HTMLParser
-from typing import Any
 
 from privaware.card import ModelCard
+from privaware.guarantee import feature_names
 from privaware.report import _words
 from privaware.report._sentences import guarantee_words
 
@@ -73,15 +72,6 @@ LEARNED_ELSEWHERE = {
 """The limitation to state for each feature that was trained on other data, by the name of the feature."""
 
 
-def _features(card: ModelCard) -> list[Mapping[str, Any]]:
-    """Return the descriptions of all features of a card, and of the features that are nested in them.
-
-    A feature such as `mixed` names the features that read its texts (`text`) and its images (`image`).
-    """
-    inner = [each for feature in card.features for each in (feature.get("text") or {}, *(feature.get("image") or ()))]
-    return [*card.features, *(each for each in inner if isinstance(each, Mapping))]
-
-
 def limitations(card: ModelCard) -> list[str]:
     """Return the limitations of the guarantee and the model, one or two sentences each.
 
@@ -119,7 +109,7 @@ def limitations(card: ModelCard) -> list[str]:
             "The model knows only the categories that the table of columns of the report counts. What it does with "
             'another category stands there under "if unseen".'
         )
-    named = [str(feature.get("name")) for feature in _features(card)]
+    named = feature_names(card.features)
     lines += [LEARNED_ELSEWHERE[name] for name in named if name in LEARNED_ELSEWHERE]
     owner = card.description.get("limitations", [])
     return [*lines, *(line for line in owner if isinstance(owner, list) and isinstance(line, str))]
