@@ -418,4 +418,4 @@ def feature_names(features: Iterable[Any]) -> list[str]:
     """
     described = [each if isinstance(each, Mapping) else {"name": each} for each in features]
     nested = [inner for each in described for inner in (each.get("text") or {}, *(each.get("image") or ())) if inner]
-    return [str(each["name"]) for each in described] + (feature_names(nested) if nested else [])
+    return [str(each.get("name")) for each in described] + (feature_names(nested) if nested else [])
