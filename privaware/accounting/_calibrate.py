@@ -86,8 +86,9 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack:
     """Return an approximate noise multiplier for the budget (epsilon, delta); `cost(noise)` is the event.
 
     Brent's method solves for ln(noise), because ln(epsilon) is almost linear in it. It aims at `(1 - slack) * epsilon`,
-    or at `epsilon` if a part of the cost that no noise reduces lies between. Return `_SMALLEST` if it fits the
-    budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
+    or at `epsilon` if a part of the cost that no noise reduces lies between. If the fast accountant states more than
+    `epsilon` for this part although its price is not larger, the aim is what the fast accountant states. Return
+    `_SMALLEST` if it fits the budget already. Raise `WrongInput` if no noise multiplier up to `_LARGEST` does.
     """
     from scipy import optimize
 
@@ -102,8 +103,9 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack:
         while gap(here + step) > 0:
             here += step
             if here > math.log(_LARGEST):
-                if slack and _price.quick(cost(math.exp(here)), delta) <= epsilon:
-                    return _search(cost, epsilon, delta, slack=0.0)
+                least = cost(math.exp(here))
+                if slack and _price.epsilon(least, delta) <= epsilon:
+                    return _search(cost, max(epsilon, _price.quick(least, delta)), delta, slack=0.0)
                 raise _unreachable(epsilon, delta)
         low, high = here, here + step
     else:
