@@ -88,9 +88,9 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack:
 
     The quick accountant `_price.quick` computes epsilon, so the exact epsilon may be slightly above the budget. Brent's
     method solves for ln(noise), because ln(epsilon) is almost linear in it, and aims at `(1 - slack) * epsilon`. If
-    even `_LARGEST` noise does not reach this aim, but costs at most `epsilon`, the aim is `epsilon`. Return `_SMALLEST`
-    if all noise multipliers down to it reach the aim. Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits
-    the budget.
+    even `_LARGEST` noise does not reach this aim, but costs at most `epsilon` by `_price.epsilon`, the aim is `epsilon`,
+    or what the quick accountant states for `_LARGEST` noise if that is more. Return `_SMALLEST` if all noise
+    multipliers down to it reach the aim. Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits the budget.
     """
     from scipy import optimize
 
@@ -105,8 +105,9 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack:
         while gap(here + step) > 0:
             here += step
             if here > math.log(_LARGEST):
-                if slack and _price.quick(cost(math.exp(here)), delta) <= epsilon:
-                    return _search(cost, epsilon, delta, slack=0.0)
+                least = cost(math.exp(here))
+                if slack and _price.epsilon(least, delta) <= epsilon:
+                    return _search(cost, max(epsilon, _price.quick(least, delta)), delta, slack=0.0)
                 raise _unreachable(epsilon, delta)
         low, high = here, here + step
     else:

@@ -36,6 +36,12 @@ SELECTION_FLOOR = 2e-5
 The trade-off bound is computed on intervals, which adds about 1e-5 to a small epsilon.
 """
 
+SMALL_SELECTION = 0.1
+"""Largest trade-off bound of a private selection that is reported although the CF accountant has less.
+
+Intervals add relatively more to a smaller epsilon.
+"""
+
 LARGE = 100.0
 """Largest epsilon of a private selection computed from distributions; above it only Rényi divergences are used."""
 
@@ -102,14 +108,16 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
     """Return the bounds of `bounds` for the way with the largest epsilon, after the accountants were compared.
 
     1. If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound.
-    2. If the CF and the PLD accountant disagree, raise `Refused`.
-    3. One exception: if they nearly agree on a private selection, and a Rényi bound is above both, it is reported.
+    2. If the CF and the PLD accountant disagree, raise `Refused`, except for a private selection in two cases.
+    3. If they nearly agree on a private selection, and a Rényi bound is above both, this bound is reported.
+    4. If the CF accountant has less for a private selection than a PLD bound of at most `SMALL_SELECTION`, the PLD
+       bound is reported.
 
     `orders` are the Rényi orders. Without `full`, Rényi bounds that the reported epsilon does not need are left out.
     """
     expect_priceable(event)
     ways = alternatives(event)
-    bounds = [_way(way, delta, orders, full=full) for way in ways]
+    bounds = by_distribution = [_way(way, delta, orders, full=full) for way in ways]
     known = max((float(way["pld"]) for way in bounds if way["pld"] is not None), default=None)
     second = None
     if known is not None:
@@ -122,7 +130,9 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
             bounds = [_way(way, delta, orders, full=full, distribution=False) for way in ways]
         if second is not None:
             above_both = max(float(way["epsilon"]) for way in bounds) >= max(known, second)
-            if not (nearly and above_both):
+            if selected and second < known <= SMALL_SELECTION and not _agree(known, second, SELECTION_FLOOR):
+                bounds = bounds if nearly and above_both else [_by_distribution(way) for way in by_distribution]
+            elif not (nearly and above_both):
                 agree(known, second, floor=SELECTION_FLOOR if selected else FLOOR)
     dearest = max(bounds, key=lambda way: float(way["epsilon"]))
     return dearest | {"cf": None if dearest["pld"] is None else second}
@@ -165,18 +175,29 @@ def _way(
     return out
 
 
+def _by_distribution(way: dict[str, Any]) -> dict[str, Any]:
+    """Return the bounds `way` of an alternative with its PLD bound as the reported one, if it has one."""
+    if way["pld"] is None or way["epsilon"] == way["pld"]:
+        return way
+    return way | {"epsilon": way["pld"], "method": "trade_off"}
+
+
 def agree(pld: float, cf: float, floor: float = FLOOR) -> None:
     """Raise `Refused` unless the epsilons of the PLD and the CF accountant agree.
 
     They agree if they differ by at most the fraction `AGREEMENT` of the larger one, or by at most `floor`.
     The two accountants share neither the reading of events nor numerical methods.
     """
-    if pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), floor)):
-        return
-    raise Refused(
-        f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "
-        "so no epsilon is reported; please report the event"
-    )
+    if not _agree(pld, cf, floor):
+        raise Refused(
+            f"the accountants disagree (privacy loss distribution {pld:.6g}, characteristic function {cf:.6g}), "
+            "so no epsilon is reported; please report the event"
+        )
+
+
+def _agree(pld: float, cf: float, floor: float) -> bool:
+    """Return whether the epsilons of the PLD and the CF accountant agree; `agree` says when."""
+    return pld == cf or (math.isfinite(max(pld, cf)) and abs(pld - cf) <= max(AGREEMENT * max(pld, cf), floor))
 
 
 def _nearly(pld: float, cf: float) -> bool:

@@ -290,8 +290,8 @@ def with_score(
     `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
     `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
     score. Default: `min(max(0.1, min(0.2, 500 / n)), 5000 / n)` for `n` declared rows. Raise `WrongInput` if the score
-    costs more than the budget (0.9 of it if another release comes first), or if the metric or a table does not fit the
-    task.
+    costs more than the budget (0.9 of it if another release comes first), if it costs the whole budget of persons, to
+    which training is added, or if the metric or a table does not fit the task.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested
@@ -311,7 +311,7 @@ def with_score(
         )
 
     mechanism = with_training = scored(plan.mechanism)
-    _expect_affordable(epsilon, total, before=isinstance(mechanism, Then))
+    _expect_affordable(epsilon, total, before=isinstance(mechanism, Then), persons=of_persons(schema))
     outside = 0
     while isinstance(mechanism, Then):
         outside, mechanism = outside + 1, mechanism.second
@@ -330,12 +330,16 @@ def with_score(
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
 
 
-def _expect_affordable(epsilon: float, total: float, *, before: bool) -> None:
-    """Raise `WrongInput` if `epsilon` of a score exceeds `total`, or `0.9 * total` if a release comes `before`."""
+def _expect_affordable(epsilon: float, total: float, *, before: bool, persons: bool) -> None:
+    """Raise `WrongInput` if `epsilon` of a score exceeds `total`, or `0.9 * total` if a release comes `before`.
+
+    If `persons` are protected, `epsilon` must be below `total`: a person may have rows in training and in the score.
+    """
     most = 0.9 * total if before else total
-    if epsilon > most:
+    if epsilon > most or (persons and epsilon >= total):
+        bound = "less than" if persons and not before else "at most"
         raise WrongInput(
-            f"expected --score-epsilon of at most {most:g} with --epsilon {total:g}, the total budget, got {epsilon:g}"
+            f"expected --score-epsilon of {bound} {most:g} with --epsilon {total:g}, the total budget, got {epsilon:g}"
         )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from privaware import accounting
 from privaware.accounting import _calibrate, _price
 from privaware.errors import WrongInput
-from privaware.events import Approximate, Disjoint, Event, Gaussian, Laplace
+from privaware.events import Approximate, Disjoint, Event, Gaussian, Laplace, Pure
 from tests.accounting.trainings import DELTA, training
 
 few = settings(max_examples=6, deadline=None)
@@ -52,6 +52,16 @@ def test_calibration_with_a_fixed_part_of_the_whole_budget() -> None:
     noise = accounting.calibrate(cost, 1.0, DELTA)
     assert accounting.epsilon(cost(noise), DELTA) <= 1.0
     assert noise == pytest.approx(accounting.calibrate(lambda n: Gaussian(noise=n), 1.0, DELTA), rel=5e-3)
+
+
+def test_calibration_goes_by_the_price_of_a_fixed_part() -> None:
+    def cost(noise: float) -> Event:
+        return Disjoint(events=(Gaussian(noise=noise), Pure(epsilon=0.600001) + Laplace(noise=1 / 2.4)))
+
+    assert _price.quick(cost(1e9), DELTA) > 3.0
+    noise = accounting.calibrate(cost, 3.0, DELTA)
+    assert accounting.epsilon(cost(noise), DELTA) <= 3.0
+    assert noise == pytest.approx(accounting.calibrate(lambda n: Gaussian(noise=n), 3.0, DELTA), rel=5e-3)
 
 
 def test_calibration_is_cached_and_survives_a_damaged_cache(

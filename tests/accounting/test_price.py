@@ -192,6 +192,28 @@ def test_contradictory_selection_readings_are_refused(monkeypatch: pytest.Monkey
         _price.bounds(LARGE_SELECTION, DELTA, _rdp.ORDERS)
 
 
+@pytest.mark.parametrize(
+    ("run", "mean", "delta"),
+    [
+        (Gaussian(noise=239056.0), 5.0, 1e-9),
+        (20 * Gaussian(noise=136058.0).sampled(rate=0.1), 50.0, 1e-9),
+        (Gaussian(noise=2093.0), 50.0, 1e-5),
+    ],
+    ids=["huge noise", "sampled", "nearly equal"],
+)
+def test_small_trade_off_bound_above_the_check_is_reported(run: Event, mean: float, delta: float) -> None:
+    priced = _price.bounds(Selected(event=run, distribution="poisson", mean=mean), delta, _rdp.ORDERS)
+    assert priced["method"] == "trade_off"
+    assert priced["cf"] < priced["epsilon"] == priced["pld"] <= _price.SMALL_SELECTION
+
+
+def test_small_trade_off_bound_below_the_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    selected = Selected(event=Gaussian(noise=2093.0), distribution="poisson", mean=50.0)
+    monkeypatch.setattr(_cf_tree, "epsilon", lambda *_: 0.006)
+    with pytest.raises(Refused, match="disagree"):
+        _price.bounds(selected, DELTA, _rdp.ORDERS)
+
+
 def test_many_rates_of_one_noise_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_terms, "_BUCKETS", 4)
     steps = Composed(events=tuple(Gaussian(noise=3.0).sampled(rate=0.01 + 1e-6 * at) for at in range(5)))

@@ -303,6 +303,19 @@ def test_score_may_cost_the_whole_budget() -> None:
     assert with_score(plan, epsilon=1.0, metric=None).epsilon <= 1.0
 
 
+def test_absolute_error_may_cost_the_whole_budget() -> None:
+    plan = training_plan(replace(NUMBERS, rows=2000), epsilon=3.0, delta=1e-5, learner="median")
+    assert with_score(plan, epsilon=3.0, metric="mae").epsilon <= 3.0
+
+
+def test_score_of_persons_must_leave_budget_for_training() -> None:
+    persons = replace(TABLE, rows=2000, unit="p", cap=2, columns=(*COLUMNS, Column(name="p", kind="category")))
+    plan = training_plan(persons, epsilon=1.0, delta=1e-5, learner="majority")
+    with pytest.raises(WrongInput, match="--score-epsilon of less than 1 with --epsilon 1"):
+        with_score(plan, epsilon=1.0, metric=None)
+    assert with_score(plan, epsilon=0.9, metric=None).epsilon <= 1.0
+
+
 def test_rows_put_aside_are_a_fifth_of_few_and_5000_of_many() -> None:
     def held_out(rows: int) -> float:
         plan = training_plan(replace(TABLE, rows=rows), epsilon=1.0, delta=1e-9, learner="majority")
