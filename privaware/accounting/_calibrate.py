@@ -88,8 +88,8 @@ def _search(cost: Callable[[float], Event], epsilon: float, delta: float, slack:
 
     The quick accountant `_price.quick` computes epsilon, so the exact epsilon may be slightly above the budget. Brent's
     method solves for ln(noise), because ln(epsilon) is almost linear in it, and aims at `(1 - slack) * epsilon`. If
-    even `_LARGEST` noise does not reach this aim, but costs at most `epsilon` by `_price.epsilon`, the aim is `epsilon`,
-    or what the quick accountant states for `_LARGEST` noise if that is more. Return `_SMALLEST` if all noise
+    even `_LARGEST` noise does not reach this aim, but costs at most `epsilon` by `_price.epsilon`, the aim is
+    `epsilon`, or what the quick accountant states for `_LARGEST` noise if that is more. Return `_SMALLEST` if all noise
     multipliers down to it reach the aim. Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits the budget.
     """
     from scipy import optimize
