@@ -579,7 +579,8 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                way = "change it with --set-limit" if name == "limit" else f"{self._way(name)}, because {NO_TOTAL}"
+                change = "leave --limit out, or change it with --set-limit"
+                way = change if name == "limit" else f"{self._way(name)}, because {NO_TOTAL}"
                 where = lock.shown_path(self.path)
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
 

@@ -253,7 +253,7 @@ def test_audit_follows_the_run_whose_release_it_examines(ledger: Ledger) -> None
 
 
 def test_change_of_limit_is_an_entry(ledger: Ledger, path: Path) -> None:
-    with pytest.raises(WrongInput, match=r"expected limit 1.0 .* got 5.0; change it with --set-limit"):
+    with pytest.raises(WrongInput, match=r"expected limit 1.0 .* got 5.0; leave --limit out, or change it with"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA)
     entry = ledger.set_limit(5, who="ann")
     assert (entry.kind, entry.limit, entry.who) == ("limit", 5.0, "ann")

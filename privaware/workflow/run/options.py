@@ -163,6 +163,11 @@ class RunOptions:
             object.__setattr__(self, name, names if isinstance(names, bool) else tuple(names))
         if self.unit not in (None, "row") and self.check_persons:
             raise WrongInput(f"expected one of --unit {self.unit} and --check-persons, got both; leave one of them out")
+        if self.cap > 1 and self.unit in (None, "row") and self.schema is None:
+            raise WrongInput(
+                f"expected --unit COLUMN beside --cap {self.cap}, got no column that identifies persons; name it, or "
+                "leave --cap out"
+            )
         if self.not_persons and self.unit in self.not_persons:
             raise WrongInput(f"expected one of --unit {self.unit} and --not-persons {self.unit}, got both")
         if self.kinds is not None and self.schema is not None:

@@ -90,7 +90,12 @@ def test_options_of_other_verbs_are_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [({"cap": 0}, "cap"), ({"task": "divination"}, "--task"), ({"device": "abacus"}, "--device cpu")],
+    [
+        ({"cap": 0}, "cap"),
+        ({"cap": 3}, "--unit COLUMN beside"),
+        ({"task": "divination"}, "--task"),
+        ({"device": "abacus"}, "--device cpu"),
+    ],
 )
 def test_options_are_checked_when_they_are_made(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(WrongInput, match=sentence):
