@@ -85,16 +85,21 @@ def epsilon_of(event: Event, delta: float) -> float:
 def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where: str) -> None:
     """Raise `Refused` if `epsilon`, the cost of `entries` at `delta`, is infinite.
 
-    The message starts with `where` and names the first entry whose own epsilon is infinite, or all entries together if
-    there is none.
+    The message starts with `where` and names the first entry whose own epsilon is infinite. If there is none, it says
+    that the chances of failure of all entries, such as `Approximate`, add up to `delta` or more.
     """
     if math.isfinite(epsilon):
         return
     alone = (entry for entry in entries if entry.event and not math.isfinite(epsilon_of(entry.event, delta)))
     names = [entry.what if entry.number == 0 else f"entry {entry.number} ({entry.what})" for entry in alone]
+    if not names:
+        raise Refused(
+            f"{where}: expected chances of failure that add up to less than delta {delta:g}, got more: each run "
+            "without declared ranges and categories adds up to a hundredth of its delta; declare them (--schema)"
+        )
     raise Refused(
-        f"{where}: expected releases with a finite epsilon, but none is proven at delta {delta:g} for "
-        f"{names[0] if names else 'all entries together'}; no release can be charged on top of it"
+        f"{where}: expected releases with a finite epsilon, but none is proven at delta {delta:g} for {names[0]}; "
+        "no release can be charged on top of it"
     )
 
 

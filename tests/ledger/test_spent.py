@@ -9,7 +9,7 @@ import pytest
 
 from privaware import accounting
 from privaware.errors import Refused
-from privaware.events import Composed, Disjoint, Gaussian, Laplace, from_json, leaves
+from privaware.events import Approximate, Composed, Disjoint, Gaussian, Laplace, from_json, leaves
 from privaware.ledger import Ledger, _ledger, _spent, explained_lines
 from tests.ledger.books import DELTA
 
@@ -80,3 +80,12 @@ def test_charge_without_a_finite_epsilon_is_refused_by_name(tmp_path: Path) -> N
     with pytest.raises(Refused, match="for words of persons; no release"):
         ledger.spend(from_json(OLD_WORDS), what="words of persons")
     assert ledger.spent() == 0
+
+
+@pytest.mark.usefixtures("real")
+def test_chances_of_failure_beyond_delta_say_what_to_do(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a.ledger", limit=50.0, delta=DELTA)
+    release = Gaussian(noise=9.0) + Approximate(epsilon=0.0, delta=0.6 * DELTA)
+    ledger.spend(release, what="release bounds")
+    with pytest.raises(Refused, match=r"add up to less than delta 1e-05, .* declare them \(--schema\)"):
+        ledger.spend(release, what="release bounds again")
