@@ -100,8 +100,9 @@ def read_folder(path: Path) -> Raw:
 
     Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. If all files in
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
-    are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. Raise
-    `WrongInput` if there are none, or if images differ in size.
+    are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. If it has
+    none, and no sub-folder has a file, its texts are returned as a table with the column `text`. Raise `WrongInput` if
+    there are neither images nor texts, or if images differ in size.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
@@ -110,9 +111,13 @@ def read_folder(path: Path) -> Raw:
     if texts and len(texts) == len(inside):
         return _texts(texts, path.name)
     if not files:
-        alone = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in IMAGES)
-        if alone:
-            return replace(_images([(file, "") for file in alone], path.name), labels=None)
+        alone = [(file, "") for file in sorted(path.iterdir()) if file.is_file()]
+        if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
+            return replace(_images(images, path.name), labels=None)
+        texts = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
+        if texts and not inside:
+            raw = _texts(texts, path.name)
+            return replace(raw, frame=None if raw.frame is None else raw.frame[["text"]])
         raise WrongInput(
             f"expected one sub-folder of images ({', '.join(IMAGES)}) or text files ({', '.join(TEXTS)}) for each "
             f"class in {quoted(path.name)}, got none"
@@ -120,8 +125,13 @@ def read_folder(path: Path) -> Raw:
     return _images(files, path.name)
 
 
+def _names(files: list[tuple[Path, str]]) -> tuple[str, ...]:
+    """Return the path of each file relative to the folder with all classes; a label is the class of a file, or ""."""
+    return tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
+
+
 def _images(files: list[tuple[Path, str]], where: str) -> Raw:
-    names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
+    names = _names(files)
 
     def named(at: int) -> str:
         folder = got(files[at][1]) if files[at][1] else ""  # the class of the image, so shown to its owner only
@@ -181,7 +191,7 @@ def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
         with parsing(file, "text in UTF-8"):
             texts.append(file.read_bytes().decode("utf-8-sig"))
     frame = pd.DataFrame({"text": texts, "class": [label for _, label in files]})
-    return Raw(frame=frame, name=where)
+    return Raw(frame=frame, name=where, files=_names(files))
 
 
 def _image(file: Path, named: Callable[[], str], expansion: Expansion) -> np.ndarray:

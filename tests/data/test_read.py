@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from privaware.data import Data, draft, read, show_values, typed, words_of
+from privaware.data import Data, draft, labelled, read, show_values, typed, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -313,6 +313,22 @@ def test_images_without_classes_lie_side_by_side(tmp_path: Path) -> None:
     assert raw.images[:, 0, 0, 0].tolist() == [ord("a"), ord("b"), ord("c")]
     with pytest.raises(WrongInput, match="store them as array y, or in one sub-folder for each class"):
         draft(raw, target="class")
+
+
+def test_texts_without_classes_are_not_learned_from(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).write_text(name)
+    raw = read(tmp_path)
+    assert (columns_of(raw.frame), raw.files) == ({"text": ["a.txt", "b.txt"]}, ("a.txt", "b.txt"))
+    with pytest.raises(WrongInput, match="labels of the texts, got none; store them in one sub-folder for each class"):
+        draft(raw, target="class")
+
+
+def test_rows_that_are_left_out_take_their_file_names_along(tmp_path: Path) -> None:
+    for name in ("a", "none"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.txt").write_text("a text")
+    assert labelled(read(tmp_path), "class").files == ("a/1.txt",)
 
 
 def test_an_image_of_floats_is_refused(tmp_path: Path) -> None:
