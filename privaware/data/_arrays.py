@@ -102,7 +102,8 @@ def read_folder(path: Path) -> Raw:
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
     are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. If it has
     none, and no sub-folder has a file, its texts are returned as a table with the column `text`. Raise `WrongInput` if
-    there are neither images nor texts, or if images differ in size.
+    there are neither images nor texts, if some sub-folders have images and others only texts, or if images differ in
+    size.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
@@ -114,13 +115,25 @@ def read_folder(path: Path) -> Raw:
         alone = [(file, "") for file in sorted(path.iterdir()) if file.is_file()]
         if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
             return replace(_images(images, path.name), labels=None)
-        texts = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
-        if texts and not inside:
-            raw = _texts(texts, path.name)
+        loose = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
+        if loose and not inside:
+            raw = _texts(loose, path.name)
             return replace(raw, frame=None if raw.frame is None else raw.frame[["text"]])
+        if texts:
+            other = next(entry for entry in inside if entry[0].suffix.lower() not in TEXTS)
+            raise WrongInput(
+                f"expected only text files ({', '.join(TEXTS)}) in the sub-folders of {quoted(path.name)}, but "
+                f"{_named(*other)} is {'a folder' if other[0].is_dir() else 'another file'}; move it out"
+            )
         raise WrongInput(
             f"expected one sub-folder of images ({', '.join(IMAGES)}) or text files ({', '.join(TEXTS)}) for each "
             f"class in {quoted(path.name)}, got none"
+        )
+    with_images, with_texts = {label for _, label in files}, {label for _, label in texts}
+    if with_texts - with_images:
+        raise WrongInput(
+            f"expected images or text files in the sub-folders of {quoted(path.name)}, got both: some sub-folders have "
+            "images, and others have text files and no image; keep one kind"
         )
     return _images(files, path.name)
 
@@ -130,16 +143,15 @@ def _names(files: list[tuple[Path, str]]) -> tuple[str, ...]:
     return tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
 
 
+def _named(file: Path, label: str) -> str:
+    """Return what a message calls a file; its sub-folder `label`, the class, is shown to the owner only."""
+    return quoted(f"{label}/{file.name}" if label and got(label) else file.name)
+
+
 def _images(files: list[tuple[Path, str]], where: str) -> Raw:
-    names = _names(files)
-
-    def named(at: int) -> str:
-        folder = got(files[at][1]) if files[at][1] else ""  # the class of the image, so shown to its owner only
-        return quoted(names[at] if folder else files[at][0].name)
-
-    images, uneven = decoded_images([file for file, _ in files], named, where)
+    images, uneven = decoded_images([file for file, _ in files], lambda at: _named(*files[at]), where)
     labels = np.array([label for _, label in files], dtype=np.str_)
-    return Raw(images=images, labels=labels, name=where, uneven=uneven, files=names)
+    return Raw(images=images, labels=labels, name=where, uneven=uneven, files=_names(files))
 
 
 def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: str) -> tuple[np.ndarray, str]:

@@ -324,6 +324,25 @@ def test_texts_without_classes_are_not_learned_from(tmp_path: Path) -> None:
         draft(raw, target="class")
 
 
+@pytest.mark.parametrize(("other", "message"), [("old/1.txt", "'old' is a folder"), ("n.md", "'n.md' is another")])
+def test_folder_of_texts_with_anything_else_names_it(tmp_path: Path, other: str, message: str) -> None:
+    for name in ("bad/1.txt", "good/1.txt", f"good/{other}"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a text")
+    with pytest.raises(WrongInput, match=r"expected only text files \(\.txt\) in the sub-folders .*, but " + message):
+        read(tmp_path)
+    with show_values(), pytest.raises(WrongInput, match=f"'good/{other.split('/')[0]}' is "):
+        read(tmp_path)
+
+
+def test_folders_of_images_and_of_texts_do_not_mix(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "1.png", np.zeros((4, 4), dtype=np.uint8))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "1.txt").write_text("a text")
+    with pytest.raises(WrongInput, match="got both: some sub-folders have images, and others have text files"):
+        read(tmp_path)
+
+
 def test_rows_that_are_left_out_take_their_file_names_along(tmp_path: Path) -> None:
     for name in ("a", "none"):
         (tmp_path / name).mkdir()
