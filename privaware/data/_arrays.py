@@ -95,8 +95,10 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
     return Raw(images=np.ascontiguousarray(images), labels=y, name=where)
 
 
-def read_folder(path: Path) -> Raw:
+def read_folder(path: Path, encoding: str | None = None) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
+
+    `encoding` is the encoding of text files, by default UTF-8.
 
     Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. If all files in
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
@@ -110,14 +112,14 @@ def read_folder(path: Path) -> Raw:
     files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
     texts = [(file, label) for file, label in inside if file.suffix.lower() in TEXTS]
     if texts and len(texts) == len(inside):
-        return _texts(texts, path.name)
+        return _texts(texts, path.name, encoding)
     if not files:
         alone = [(file, "") for file in sorted(path.iterdir()) if file.is_file()]
         if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
             return replace(_images(images, path.name), labels=None)
         loose = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
         if loose and not inside:
-            raw = _texts(loose, path.name)
+            raw = _texts(loose, path.name, encoding)
             return replace(raw, frame=None if raw.frame is None else raw.frame[["text"]])
         if texts:
             other = next(entry for entry in inside if entry[0].suffix.lower() not in TEXTS)
@@ -194,14 +196,15 @@ def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: st
     return stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2), uneven
 
 
-def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
+def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> Raw:
     """Return a table with the columns `text` and `class` (the folder of a file); `where` is the name of the table."""
     import pandas as pd
 
     texts = []
-    for file, _ in files:
-        with parsing(file, "text in UTF-8"):
-            texts.append(file.read_bytes().decode("utf-8-sig"))
+    expected = f"text in {encoding or 'UTF-8'}{'' if encoding else ' (name another encoding with --encoding)'}"
+    for file, label in files:
+        with parsing(file, expected, partial(_named, file, label)):
+            texts.append(file.read_bytes().decode(encoding or "utf-8-sig"))
     frame = pd.DataFrame({"text": texts, "class": [label for _, label in files]})
     return Raw(frame=frame, name=where, files=_names(files))
 

@@ -343,6 +343,16 @@ def test_folders_of_images_and_of_texts_do_not_mix(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_texts_of_a_folder_may_have_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.txt").write_text("schön", encoding="latin-1")
+    with pytest.raises(WrongInput, match=r"expected '1.txt' as text in UTF-8 \(name another encoding with"):
+        read(tmp_path)
+    frame = read(tmp_path, encoding="latin-1").frame
+    assert frame is not None
+    assert frame["text"].tolist() == ["schön"]
+
+
 def test_rows_that_are_left_out_take_their_file_names_along(tmp_path: Path) -> None:
     for name in ("a", "none"):
         (tmp_path / name).mkdir()
