@@ -97,7 +97,7 @@ SEP = Annotated[str | None, option("The separator of a CSV file. Default: detect
 DECIMAL = Annotated[
     str | None, option("The decimal mark of a CSV file. Default: a point; in files with the separator ; also a comma.")
 ]
-ENCODING = Annotated[str | None, option("The encoding of a CSV file, such as latin-1. Default: utf-8.")]
+ENCODING = Annotated[str | None, option("The encoding of CSV and other text files, such as latin-1. Default: utf-8.")]
 TASK = Annotated[str | None, option("classification or regression. Needed only if the target could be either.")]
 _LEDGER = (
     "The ledger file of the data set. Default: DATA.ledger next to the data file; if it does not exist, the ledger "

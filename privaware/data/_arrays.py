@@ -95,41 +95,65 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
     return Raw(images=np.ascontiguousarray(images), labels=y, name=where)
 
 
-def read_folder(path: Path) -> Raw:
+def read_folder(path: Path, encoding: str | None = None) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
+
+    `encoding` is the encoding of text files, by default UTF-8.
 
     Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. If all files in
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
-    are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. Raise
-    `WrongInput` if there are none, or if images differ in size.
+    are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. If it has
+    none, and no sub-folder has a file, its texts are returned as a table with the column `text`. Raise `WrongInput` if
+    there are neither images nor texts, if some sub-folders have images and others only texts, or if images differ in
+    size.
     """
     folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
     files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
     texts = [(file, label) for file, label in inside if file.suffix.lower() in TEXTS]
     if texts and len(texts) == len(inside):
-        return _texts(texts, path.name)
+        return _texts(texts, path.name, encoding)
     if not files:
-        alone = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in IMAGES)
-        if alone:
-            return replace(_images([(file, "") for file in alone], path.name), labels=None)
+        alone = [(file, "") for file in sorted(path.iterdir()) if file.is_file()]
+        if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
+            return replace(_images(images, path.name), labels=None)
+        loose = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
+        if loose and not inside:
+            raw = _texts(loose, path.name, encoding)
+            return replace(raw, frame=None if raw.frame is None else raw.frame[["text"]])
+        if texts:
+            other = next(entry for entry in inside if entry[0].suffix.lower() not in TEXTS)
+            raise WrongInput(
+                f"expected only text files ({', '.join(TEXTS)}) in the sub-folders of {quoted(path.name)}, but "
+                f"{_named(*other)} is {'a folder' if other[0].is_dir() else 'another file'}; move it out"
+            )
         raise WrongInput(
             f"expected one sub-folder of images ({', '.join(IMAGES)}) or text files ({', '.join(TEXTS)}) for each "
             f"class in {quoted(path.name)}, got none"
         )
+    with_images, with_texts = {label for _, label in files}, {label for _, label in texts}
+    if with_texts - with_images:
+        raise WrongInput(
+            f"expected images or text files in the sub-folders of {quoted(path.name)}, got both: some sub-folders have "
+            "images, and others have text files and no image; keep one kind"
+        )
     return _images(files, path.name)
 
 
+def _names(files: list[tuple[Path, str]]) -> tuple[str, ...]:
+    """Return the path of each file relative to the folder with all classes; a label is the class of a file, or ""."""
+    return tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
+
+
+def _named(file: Path, label: str) -> str:
+    """Return what a message calls a file; its sub-folder `label`, the class, is shown to the owner only."""
+    return quoted(f"{label}/{file.name}" if label and got(label) else file.name)
+
+
 def _images(files: list[tuple[Path, str]], where: str) -> Raw:
-    names = tuple(f"{label}/{file.name}" if label else file.name for file, label in files)
-
-    def named(at: int) -> str:
-        folder = got(files[at][1]) if files[at][1] else ""  # the class of the image, so shown to its owner only
-        return quoted(names[at] if folder else files[at][0].name)
-
-    images, uneven = decoded_images([file for file, _ in files], named, where)
+    images, uneven = decoded_images([file for file, _ in files], lambda at: _named(*files[at]), where)
     labels = np.array([label for _, label in files], dtype=np.str_)
-    return Raw(images=images, labels=labels, name=where, uneven=uneven, files=names)
+    return Raw(images=images, labels=labels, name=where, uneven=uneven, files=_names(files))
 
 
 def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: str) -> tuple[np.ndarray, str]:
@@ -172,16 +196,17 @@ def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: st
     return stacked[:, None] if stacked.ndim == 3 else stacked.transpose(0, 3, 1, 2), uneven
 
 
-def _texts(files: list[tuple[Path, str]], where: str) -> Raw:
+def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> Raw:
     """Return a table with the columns `text` and `class` (the folder of a file); `where` is the name of the table."""
     import pandas as pd
 
     texts = []
-    for file, _ in files:
-        with parsing(file, "text in UTF-8"):
-            texts.append(file.read_bytes().decode("utf-8-sig"))
+    expected = f"text in {encoding or 'UTF-8'}{'' if encoding else ' (name another encoding with --encoding)'}"
+    for file, label in files:
+        with parsing(file, expected, partial(_named, file, label)):
+            texts.append(file.read_bytes().decode(encoding or "utf-8-sig"))
     frame = pd.DataFrame({"text": texts, "class": [label for _, label in files]})
-    return Raw(frame=frame, name=where)
+    return Raw(frame=frame, name=where, files=_names(files))
 
 
 def _image(file: Path, named: Callable[[], str], expansion: Expansion) -> np.ndarray:

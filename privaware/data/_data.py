@@ -324,6 +324,8 @@ def target_of(raw: Raw, target: str) -> pd.Series:
             )
         return pd.Series(raw.labels, name=target)
     if target not in raw.frame.columns:
+        if raw.files and "class" not in raw.frame.columns:
+            raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
         names = [str(name) for name in raw.frame.columns]
         alike = [name for name in names if folded(name) == folded(target)]
         known = raw.declared and not raw.uneven  # otherwise names may be values of a row

@@ -116,10 +116,10 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     Returns
     -------
     list of str
-        The sentences, none for images. They reveal facts about rows and must not be released.
+        The sentences; for images only about rare classes. They reveal facts about rows and must not be released.
     """
     if raw.frame is None:
-        return []
+        return _rare_classes(raw, schema)
     others = [name for name in raw.columns or () if name not in (schema.target, schema.unit)]
     declared = {column.name for column in schema.columns}
     used = {column.name: column for column in schema.declared}
@@ -231,7 +231,7 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
     The names of such classes may be typing errors, and the names of all classes are treated as public. The list is
     empty if the owner declared the classes.
     """
-    if f"the classes of {schema.target}" not in schema.assumed:
+    if not {"the classes", f"the classes of {schema.target}"}.intersection(schema.assumed):
         return []
     words = words_of(target_of(raw, schema.target))
     counts = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))

@@ -156,7 +156,7 @@ class Raw:
     typed : bool
         Whether the file or frame declares the types of columns, so that types depend on no row.
     files : tuple of str
-        The names of the files of a folder of images, one for each row.
+        The names of the files of a folder of images or texts, relative to the folder, one for each row.
     first : int
         The number of rows of the file before these.
     places : numpy.ndarray, optional
@@ -218,8 +218,9 @@ class Raw:
         assert self.frame is not None
         places = self.first + rows if self.places is None else self.places[self.first + rows]
         images = None if self.images is None else self.images[rows]
+        files = tuple(self.files[row] for row in rows) if self.files else ()
         frame = self.frame.iloc[rows].reset_index(drop=True)
-        return replace(self, frame=frame, images=images, first=0, places=places)
+        return replace(self, frame=frame, images=images, files=files, first=0, places=places)
 
     def place(self, row: int) -> str:
         """Return where a person finds row number `row` (from 0): its line in a text file, else its number from 1."""

@@ -134,7 +134,7 @@ def read(
     path = Path(source)
     try:
         if os.fspath(source) and path.is_dir():
-            return replace(_arrow(path), folder=path) if parquet_files(path) else read_folder(path)
+            return replace(_arrow(path), folder=path) if parquet_files(path) else read_folder(path, encoding)
         if not os.fspath(source) or not path.exists():  # a pipe is read like a file
             raise WrongInput(
                 "expected a data file, a folder of images or a built-in data set, "

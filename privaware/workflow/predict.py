@@ -134,8 +134,8 @@ def predict(
     """Predict the target of new rows and write the predictions to a file.
 
     The file has one line for each row: the columns `keep`, `prediction`, and one probability for each class. Labels are
-    spelt as in the training data. For a folder of images, the first column is `file`, the name of the image. Large
-    tables are read and written in blocks.
+    spelt as in the training data. For a folder of images or texts, the first column is `file`, the path of the file
+    relative to the folder. Large tables are read and written in blocks.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _pieces(
 
     A large table comes in several parts, all other data in one. `reading` has the format of a CSV file: `header`,
     `sep`, `decimal` and `encoding`. Values that the model does not know are counted in `outside`. `Raw` has at least
-    the columns `keep`. Without `keep`, `Raw` is empty except for a large table and for images that are not built-in.
+    the columns `keep`. It is empty for built-in data.
     Raise `WrongInput` if the columns `keep` cannot be copied, as for built-in data. Unless `allow_unreadable`, raise
     `WrongInput` for a column most of whose values cannot be read; for a large table this comes after the last part.
     """
@@ -217,7 +217,7 @@ def _pieces(
                 "expected a file or a data frame from which --keep copies columns, got a built-in data set; leave "
                 "--keep out"
             )
-        as_is = bool(keep) or (model.schema.form == "image" and not is_built_in(data))
+        as_is = not is_built_in(data)
         raw = model.raw(data, keep, **reading) if as_is else Raw()
         if keep:
             expect_keepable(keep, raw, _names(model))
@@ -233,7 +233,7 @@ def _pieces(
 
 
 def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
-    """Return {"file": the names of the images in `raw`}; an empty dictionary for data other than images.
+    """Return {"file": the names of the files in `raw`}; an empty dictionary for data other than a folder of files.
 
     Unless `formulas`, raise `WrongInput` for a name that a spreadsheet would run as a formula.
     """

@@ -114,6 +114,15 @@ def test_classes_of_few_rows_are_said_without_their_names() -> None:
     assert "yse" not in sentence
 
 
+def test_classes_of_few_images_are_said() -> None:
+    labels = np.array(["cat"] * 20 + ["dgo"] + ["dog"] * 20)
+    raw = Raw(images=np.zeros((41, 1, 4, 4), np.uint8), labels=labels)
+    schema = replace(typed(raw, target="class"), reviewed=True)
+    (sentence,) = notices(raw, schema)
+    assert notices(raw, replace(schema, assumed=())) == []  # declared
+    assert sentence.startswith("'class': 1 of 3 classes have fewer than 5 rows. Classes are treated as public")
+
+
 def test_role_is_used_and_number_of_a_card_is_not() -> None:
     frame = visits()[["age", "y"]].assign(member=["yes", "no"] * (ROWS // 2), card_number=range(ROWS))
     kinds = {column.name: column.kind for column in by_type(frame).columns}

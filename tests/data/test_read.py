@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from privaware.data import Data, draft, read, show_values, typed, words_of
+from privaware.data import Data, draft, labelled, read, show_values, typed, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -313,6 +313,51 @@ def test_images_without_classes_lie_side_by_side(tmp_path: Path) -> None:
     assert raw.images[:, 0, 0, 0].tolist() == [ord("a"), ord("b"), ord("c")]
     with pytest.raises(WrongInput, match="store them as array y, or in one sub-folder for each class"):
         draft(raw, target="class")
+
+
+def test_texts_without_classes_are_not_learned_from(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).write_text(name)
+    raw = read(tmp_path)
+    assert (columns_of(raw.frame), raw.files) == ({"text": ["a.txt", "b.txt"]}, ("a.txt", "b.txt"))
+    with pytest.raises(WrongInput, match="labels of the texts, got none; store them in one sub-folder for each class"):
+        draft(raw, target="class")
+
+
+@pytest.mark.parametrize(("other", "message"), [("old/1.txt", "'old' is a folder"), ("n.md", "'n.md' is another")])
+def test_folder_of_texts_with_anything_else_names_it(tmp_path: Path, other: str, message: str) -> None:
+    for name in ("bad/1.txt", "good/1.txt", f"good/{other}"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a text")
+    with pytest.raises(WrongInput, match=r"expected only text files \(\.txt\) in the sub-folders .*, but " + message):
+        read(tmp_path)
+    with show_values(), pytest.raises(WrongInput, match=f"'good/{other.split('/')[0]}' is "):
+        read(tmp_path)
+
+
+def test_folders_of_images_and_of_texts_do_not_mix(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "1.png", np.zeros((4, 4), dtype=np.uint8))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "1.txt").write_text("a text")
+    with pytest.raises(WrongInput, match="got both: some sub-folders have images, and others have text files"):
+        read(tmp_path)
+
+
+def test_texts_of_a_folder_may_have_another_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.txt").write_text("schön", encoding="latin-1")
+    with pytest.raises(WrongInput, match=r"expected '1.txt' as text in UTF-8 \(name another encoding with"):
+        read(tmp_path)
+    frame = read(tmp_path, encoding="latin-1").frame
+    assert frame is not None
+    assert frame["text"].tolist() == ["schön"]
+
+
+def test_rows_that_are_left_out_take_their_file_names_along(tmp_path: Path) -> None:
+    for name in ("a", "none"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.txt").write_text("a text")
+    assert labelled(read(tmp_path), "class").files == ("a/1.txt",)
 
 
 def test_an_image_of_floats_is_refused(tmp_path: Path) -> None:

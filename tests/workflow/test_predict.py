@@ -343,6 +343,19 @@ def test_predictions_for_a_folder_of_images_name_the_files(tmp_path: Path) -> No
     assert pd.read_csv(tmp_path / "p.csv")["file"].tolist() == [f"{at:02}.png" for at in range(20)]
 
 
+@pytest.mark.parametrize("folder", ["flat", "train"])
+def test_predictions_for_a_folder_of_texts_name_the_files(tmp_path: Path, folder: str) -> None:
+    for name in ("train/bad", "train/good", "flat"):
+        (tmp_path / name).mkdir(parents=True)
+        for at in range(20):
+            (tmp_path / name / f"{at:02}.txt").write_text(f"the service was {name} again {at}")
+    fit(tmp_path / "train", epsilon=5.0, learner="majority", seed=1, out=tmp_path / "model")
+    predict(tmp_path / "model", tmp_path / folder, out=tmp_path / "p.csv")
+    names = [f"{at:02}.txt" for at in range(20)]
+    expected = names if folder == "flat" else [f"{label}/{name}" for label in ("bad", "good") for name in names]
+    assert pd.read_csv(tmp_path / "p.csv")["file"].tolist() == expected
+
+
 def test_members_of_built_in_data_are_its_training_rows(tmp_path: Path) -> None:
     fit("wisconsin", epsilon=1.0, learner="majority", out=tmp_path / "model")
     members, others = predictions_for_owner(tmp_path / "model", "wisconsin", "wisconsin")

@@ -398,7 +398,7 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
 
 
 def _default_target(raw: Raw) -> str:
-    if raw.frame is None:
+    if raw.frame is None or raw.files:  # images, or the files of a folder
         return "class"
     for target, other in (("y", "x0"), ("class", "text")):
         if target in raw.frame.columns and other in raw.frame.columns and raw.declared:
