@@ -98,7 +98,8 @@ def _from_arrays(x: np.ndarray, y: np.ndarray | None, where: str) -> Raw:
 def read_folder(path: Path, encoding: str | None = None) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
 
-    `encoding` is the encoding of text files, by default UTF-8.
+    `encoding` is the encoding of text files, by default UTF-8. Files and folders whose name begins with a dot are
+    skipped.
 
     Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. If all files in
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
@@ -107,14 +108,14 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
     there are neither images nor texts, if some sub-folders have images and others only texts, or if images differ in
     size.
     """
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
-    inside = [(file, folder.name) for folder in folders for file in sorted(folder.iterdir())]
+    folders = [entry for entry in _shown(path) if entry.is_dir()]
+    inside = [(file, folder.name) for folder in folders for file in _shown(folder)]
     files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
     texts = [(file, label) for file, label in inside if file.suffix.lower() in TEXTS]
     if texts and len(texts) == len(inside):
         return _texts(texts, path.name, encoding)
     if not files:
-        alone = [(file, "") for file in sorted(path.iterdir()) if file.is_file()]
+        alone = [(file, "") for file in _shown(path) if file.is_file()]
         if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
             return replace(_images(images, path.name), labels=None)
         loose = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
@@ -138,6 +139,11 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
             "images, and others have text files and no image; keep one kind"
         )
     return _images(files, path.name)
+
+
+def _shown(path: Path) -> list[Path]:
+    """Return the sorted entries of a folder without hidden ones, such as `.DS_Store`."""
+    return sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
 
 
 def _names(files: list[tuple[Path, str]]) -> tuple[str, ...]:

@@ -168,6 +168,7 @@ def test_folder_of_texts_is_a_table_of_text_and_class(tmp_path: Path) -> None:
     for label in ("ham", "spam"):
         (tmp_path / label).mkdir()
         (tmp_path / label / "1.txt").write_text(f"a {label}\nof two lines")
+        (tmp_path / label / ".DS_Store").write_bytes(b"\0")
     frame = read(tmp_path).frame
     assert frame is not None
     assert frame.to_dict("list") == {"text": ["a ham\nof two lines", "a spam\nof two lines"], "class": ["ham", "spam"]}
