@@ -127,7 +127,8 @@ class Ranks:
         """Connect the ranks; do nothing if there is a single rank, or if they are connected already.
 
         Raise `RanksEnded` if they do not all start within `START_TIMEOUT` or if the block of an earlier job has raised,
-        and `WrongInput` if they run different versions of this package or of torch.
+        and `WrongInput` if they run different versions of this package, torch or
+        NumPy, by whose generators all ranks draw the same sample.
         """
         if self._busy:
             raise RanksEnded(LEFT)
@@ -139,14 +140,16 @@ class Ranks:
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
-                self._store, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
+                store, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
+                self._store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
                 dist.init_process_group(
                     "gloo", store=self._store, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
                 )
                 atexit.register(self.close)
-            self._groups["idle"] = dist.new_group(backend="gloo", timeout=IDLE_TIMEOUT)
+            self._groups["idle"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT if self.leads else IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
-        self.expect_equal({"version of privaware": __version__, "version of torch": str(torch.__version__)})
+        versions = {"privaware": __version__, "torch": str(torch.__version__), "numpy": np.__version__}
+        self.expect_equal({f"version of {name}": version for name, version in versions.items()})
         gpus = self.gathered(_gpu(self.local_gpu))
         if all(gpus) and len(set(gpus)) == self.size:
             self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
@@ -179,14 +182,20 @@ class Ranks:
         Return the result that rank 0 sends with `end`. Only ranks other than 0 call this. Raise `RanksEnded` if rank 0
         ends with a failure, or if the connection is lost.
         """
-        while True:
-            kind, content = self.shared(None)
-            if kind == "failed":
-                raise RanksEnded(content)
-            if kind == "ended":
-                return content
-            job, arguments = content
-            job(self, *arguments)
+        try:
+            while True:
+                kind, content = self.shared(None)
+                if kind != "job":
+                    break
+                job, arguments = content
+                job(self, *arguments)
+        except BaseException:
+            self._busy = True
+            self.close()
+            raise
+        if kind == "failed":
+            raise RanksEnded(content)
+        return content
 
     @contextmanager
     def job(self, function: Callable[..., None], *arguments: Any) -> Iterator[None]:

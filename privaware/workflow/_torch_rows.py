@@ -30,6 +30,8 @@ NOT_USED = (
 )
 """What `train` says about a DataLoader."""
 PAIRS = "expected a data set of pairs (input, target) of tensors or numbers"
+RARE = 1e-6
+"""Probability below which equal rows of several processes are no chance, but rows that were given twice."""
 CHECKED_TOGETHER = 64
 """Number of rows that `expect_usable` passes through the module at a time."""
 
@@ -211,15 +213,23 @@ def _overlap(parts: Sequence[Sequence[Tensor]]) -> str:
     """Return a sentence if rows of one part are also rows of another part, else an empty text.
 
     Each of `parts` holds the tensors of one rank, inputs and then targets. In coarse tables different people have equal
-    rows, so some equal rows are allowed. The sentence is returned if `across > 2 * len(parts) * within`. Here `across`
-    counts the rows, in all parts, that another part has too, and `within` counts the rows that occur more than once in
-    their own part.
+    rows, so some equal rows are allowed. The sentence is returned in two cases:
+
+    1. `across > 2 * len(parts) * within`. Here `across` counts the rows, in all parts, that another part has too, and
+       `within` counts the rows that occur more than once in their own part.
+    2. Of the rows that occur exactly twice, more lie in two parts than in one than rows in random order would, with a
+       probability below `RARE`.
     """
+    from scipy.stats import binom  # slow to import
+
     hashes = [_row_hashes(examples) for examples in parts]
     holders = Counter(row for part in hashes for row in set(part))
     across = sum(holders[row] > 1 for part in hashes for row in part)
     within = sum(count for part in hashes for count in Counter(part).values() if count > 1)
-    if across <= 2 * len(parts) * within:
+    pairs = [row for row, count in Counter(row for part in hashes for row in part).items() if count == 2]
+    apart, rows = sum(holders[row] == 2 for row in pairs), sum(map(len, hashes))
+    by_chance = 1 - sum((len(part) / max(rows, 1)) ** 2 for part in hashes)
+    if across <= 2 * len(parts) * within and binom.sf(apart - 1, len(pairs), by_chance) >= RARE:
         return ""
     return (
         "expected parts without common rows, but rows of one process are also rows of another, and would count twice; "

@@ -107,6 +107,18 @@ def test_rows_given_by_two_ranks_are_refused(common: int) -> None:
     assert all("would count twice" in str(problem) for problem in refused)
 
 
+def test_rows_given_twice_beside_blank_rows_are_refused() -> None:
+    x, y = rows(400)
+    x[:60], y[:60] = 0, 0
+    x[200:260], y[200:260] = 0, 0
+    x[260:300], y[260:300] = x[100:140], y[100:140]
+    cut = lambda at: slice(at * 200, (at + 1) * 200)  # noqa: E731
+    refused = threads.together(
+        2, lambda ranks: rows_of_all(ranks, x[cut(ranks.rank)], y[cut(ranks.rank)], own_rows=True)
+    )
+    assert all("would count twice" in str(problem) for problem in refused)
+
+
 def test_equal_rows_of_a_coarse_table_are_not_refused() -> None:
     x, y = rows(200)
     x, half = (x > 0).float(), 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from privaware.errors import WrongInput
+from privaware.errors import PrivawareError, WrongInput
 from privaware.ranks import SHARES, Ranks, led
 from privaware.strategies._workers import connected
 
@@ -44,9 +44,13 @@ def ranks_on_ray(address: str, device: str) -> Iterator[None]:
 
 
 def _follow(ranks: Ranks) -> None:
-    """Take part in a training as one of `ranks`, in a task of Ray: do what rank 0 says until it ends."""
-    ranks.open()
-    ranks.follow()
+    """Take part in a training as one of `ranks`, in a task of Ray: do what rank 0 says until it ends.
+
+    Rank 0 reports an error of the run, so it is not raised here.
+    """
+    with suppress(PrivawareError):
+        ranks.open()
+        ranks.follow()
     ranks.close()
 
 
