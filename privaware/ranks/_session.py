@@ -141,7 +141,10 @@ class Ranks:
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
                 store, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
-                self._store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+                attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # a restart must not read old addresses
+                self._store = dist.PrefixStore(  # type: ignore[attr-defined]
+                    f"attempt {attempt}", store
+                )
                 dist.init_process_group(
                     "gloo", store=self._store, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
                 )
