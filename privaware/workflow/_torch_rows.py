@@ -22,7 +22,14 @@ from privaware.workflow.run.options import Say
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["expect_arguments", "expect_usable", "failures_of_module", "rows_and_targets", "rows_of_all"]
+__all__ = [
+    "expect_arguments",
+    "expect_sendable",
+    "expect_usable",
+    "failures_of_module",
+    "rows_and_targets",
+    "rows_of_all",
+]
 
 NOT_USED = (
     "the rows of the DataLoader are used; its batches, order and sampler are not used, because the guarantee holds for "
@@ -207,6 +214,19 @@ def expect_usable(module: nn.Module, loss: Callable[..., Any], inputs: Any, targ
             f"expected rows that the module and the loss can use, but {cause} on some of the rows {start} to "
             f"{start + len(labels) - 1}; correct classes or tokens that are out of range, and missing numbers"
         )
+
+
+def expect_sendable(module: nn.Module, descent: Descent) -> None:
+    """Raise `WrongInput`, before any charge, unless rank 0 can send the module and the training to the other ranks."""
+    import cloudpickle
+
+    try:
+        cloudpickle.dumps((descent, module))
+    except Exception as problem:  # an object says by any exception that it cannot be pickled
+        raise WrongInput(
+            "expected a module and a loss that can be sent to the other processes of torchrun, got some that "
+            f"cannot be pickled ({type(problem).__name__}); use no lock, open file or connection in them"
+        ) from None
 
 
 def _overlap(parts: Sequence[Sequence[Tensor]]) -> str:

@@ -35,6 +35,7 @@ from privaware.ranks import joined, on_all_ranks
 from privaware.schema import Schema
 from privaware.workflow._torch_rows import (
     expect_arguments,
+    expect_sendable,
     expect_usable,
     failures_of_module,
     rows_and_targets,
@@ -178,6 +179,7 @@ def train(
             descent.check(module, inputs, targets, device=device)  # raises before anything is charged
         if ranks is not None:
             ranks.expect_device(device)
+            expect_sendable(module, descent)
         expect_usable(module, descent.loss, inputs, targets, device)
         noise = accounting.calibrate(descent.cost, epsilon, delta)
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 import torch
 
 import privaware
+from privaware import descent
 from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
 from privaware.ranks import RankLost, Ranks, RanksEnded, _session, current, joined, reports
 from privaware.schema import Column, Schema
-from privaware.workflow._torch_rows import rows_of_all
+from privaware.workflow._torch_rows import expect_sendable, rows_of_all
 from privaware.workflow.run import options
 from privaware.workflow.run.on_ranks import _facts
 from tests.ranks import processes, threads
@@ -284,3 +286,19 @@ privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
     assert "expected 2 processes to the end, but one of them ended" in problem
     _, problem = ranks[0].communicate(timeout=100)
     assert "RanksEnded: expected ranks that follow" in problem
+
+
+def test_a_loss_that_cannot_be_sent_to_ranks_is_refused() -> None:
+    lock = threading.Lock()
+
+    def loss(outputs: Any, targets: Any) -> Any:
+        with lock:
+            return descent.cross_entropy(outputs, targets)
+
+    module = torch.nn.Linear(2, 2)
+    settings: dict[str, Any] = {"steps": 1, "sampler": descent.FullBatch()}
+    settings |= {"clip": descent.flat(1.0), "update": descent.sgd(0.1)}
+    for wrong in (False, True):
+        recipe = descent.Descent(loss=loss if wrong else descent.cross_entropy, **settings)
+        with pytest.raises(WrongInput, match="cannot be pickled") if wrong else contextlib.nullcontext():
+            expect_sendable(module, recipe)
