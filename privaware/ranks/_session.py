@@ -612,7 +612,7 @@ def _follow_device(ranks: Ranks, device: str) -> None:
 
 
 def _lost(sentence: str) -> str:
-    return f"{sentence}; a charge stays in the ledger, and the same command resumes the run"
+    return f"{sentence}; repeat the command: a charged run with --out or a checkpoint goes on with its charge"
 
 
 def _gpu(number: int) -> str:

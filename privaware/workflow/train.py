@@ -31,7 +31,7 @@ from privaware.descent._code_facts import code_facts
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
-from privaware.ranks import joined, on_all_ranks
+from privaware.ranks import joined, on_all_ranks, reports
 from privaware.schema import Schema
 from privaware.workflow._torch_rows import (
     expect_arguments,
@@ -160,7 +160,7 @@ def train(
     """
     expect_arguments(module, more)
     expect_positive("train", epsilon=epsilon, delta=delta)
-    inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True else None)
+    inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True and reports() else None)
     ranks = joined()
     if ranks is not None:
         inputs, targets = rows_of_all(ranks, inputs, targets, own_rows=own_rows)

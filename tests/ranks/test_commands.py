@@ -56,8 +56,8 @@ def test_a_killed_rank_ends_all_and_the_run_resumes(killed: int, whole: bytes, t
     ranks[killed].communicate(timeout=60)
     assert ranks[1 - killed].returncode == 130, problem
     assert problem.splitlines()[-1] == (
-        "privaware: expected 2 processes to the end, but one of them ended; a charge stays in the ledger, and the same "
-        "command resumes the run"
+        "privaware: expected 2 processes to the end, but one of them ended; repeat the command: a charged run with "
+        "--out or a checkpoint goes on with its charge"
     )
     assert "Traceback" not in problem
     with processes.leading_alone():

@@ -162,7 +162,7 @@ def test_without_torchrun_there_are_no_ranks() -> None:
 
 
 def test_a_lost_connection_is_one_sentence() -> None:
-    lost = "expected 2 processes to the end, but one of them ended; a charge stays"
+    lost = "expected 2 processes to the end, but one of them ended; repeat the command"
     with pytest.raises(RanksEnded, match=lost), Ranks(0, 2)._connected():
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer")
 
@@ -190,7 +190,7 @@ with _session.ended_by_torchrun():
     process.terminate()
     _, problem = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert problem.startswith("privaware: torchrun ended this process, because another one had ended; a charge stays")
+    assert problem.startswith("privaware: torchrun ended this process, because another one had ended; repeat")
 
 
 @pytest.mark.parametrize("known", [True, False])
