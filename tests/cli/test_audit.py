@@ -69,7 +69,7 @@ def test_owner_only_numbers_are_marked(run: Run, people: Path) -> None:
         (("--canaries", "1"), "at least 20 canaries"),
         (("--space", "weights"), "space"),
         (("--out", "m"), "expected no --out with a model folder"),
-        (("--attack", "threshold"), "a membership attack needs the rows"),
+        (("--attack", "threshold"), "a membership attack needs the training rows"),
     ],
 )
 def test_wrong_calls_are_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
