@@ -13,13 +13,16 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers share the folder of the process that started them."""
+    """Workers share the cache of the process that started them; each process has a registry of rows of its own.
+
+    Fixtures of a whole module may run in two workers, whose equal rows must not be known from one another.
+    """
     if "PRIVAWARE_TEST_CACHE" not in os.environ:
         own = tempfile.TemporaryDirectory(prefix="privaware-cache-")
         config.add_cleanup(own.cleanup)
         os.environ["PRIVAWARE_TEST_CACHE"] = own.name
     os.environ["PRIVAWARE_CACHE"] = os.environ["PRIVAWARE_TEST_CACHE"]
-    os.environ["PRIVAWARE_LEDGERS"] = str(Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers")
+    os.environ["PRIVAWARE_LEDGERS"] = str(Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers" / uuid.uuid4().hex)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
