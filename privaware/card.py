@@ -407,7 +407,7 @@ def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     settings
-        Settings, some of which may be dataclasses.
+        Settings; values may be dataclasses.
 
     Returns
     -------

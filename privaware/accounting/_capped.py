@@ -130,8 +130,8 @@ def _peak(rate: float, rows: int, cap: int) -> int:
 def _undominated(pairs: list[CappedGaussian]) -> list[CappedGaussian]:
     """Return `pairs` without those that another pair dominates, the most costly first.
 
-    A pair is dominated if its divergences (`_profile`) are nowhere larger than those of the other pair, up to rounding.
-    The cost by which pairs are ordered is the sum of their divergences.
+    Pair A dominates pair B if each divergence of B (`_profile`) is at most the same divergence of A, up to rounding.
+    The cost of a pair, for the order, is the sum of its divergences.
     """
     profiles = np.stack([_profile(pair) for pair in pairs])
     keep: list[int] = []

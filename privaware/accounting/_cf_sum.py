@@ -82,7 +82,7 @@ class LossSum:
 
     @property
     def tabulated(self) -> bool:
-        """Whether there are tabulated losses, and at most 1000 releases, all of which have a largest loss.
+        """Whether some losses are tables, every loss has a finite maximum, and there are at most 1000 releases.
 
         A table has thousands of points.
         """

@@ -49,7 +49,7 @@ LARGE = 100.0
 def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any]:
     """Return every accountant's bound on the epsilon of `event` at `delta`.
 
-    An event such as `Disjoint` can affect a row in several ways; the bounds are those of the way with the largest
+    An event such as `Disjoint` can affect a row in several ways. The bounds are given for the way with the largest
     epsilon. The keys are "pld", "cf", "rdp" and "rdp_classic" (None if an accountant gives no bound), the reported
     "epsilon", and the "method" that gave it. `orders` are the Rényi orders. Raise `Refused` if the accountants
     disagree.

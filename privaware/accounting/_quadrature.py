@@ -48,8 +48,8 @@ def log_mgf(curves: Curves, noise: float, shift: int, z: Array) -> Array:
     """Return ln of the integral of phi(x) exp(a(x) + z l(x)) over x, by the trapezoid rule, for each z of an array.
 
     `phi` is the density of the normal distribution with mean 0 and standard deviation `noise`. `curves(x)` returns
-    (a(x), l(x)): the distribution P has the density phi(x) exp(a(x)), and l(x) is the privacy loss at x. `shift` is the
-    largest absolute mean of the Gaussians of which P is a mixture. All entries of `z` must have the same real part. The
+    (a(x), l(x)): the distribution P has the density phi(x) exp(a(x)), and l(x) is the privacy loss at x. P is a mixture
+    of Gaussians, and `shift` is their largest absolute mean. All entries of `z` must have the same real part. The
     integrand is analytic and decays like a Gaussian, so the rule converges exponentially fast. The step only has to
     resolve the Gaussian, and the fastest oscillation exp(i Im(z) l(x)) where there is mass. The range covers all x at
     which the integrand at Re(z) is at least exp(-42) times its maximum.

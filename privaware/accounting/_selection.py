@@ -112,10 +112,10 @@ def log_mean(eta: float, log_gamma: float) -> float:
 
 
 def renyi(selected: Selected, orders: Array, base: Array, profile: Profile | None) -> Array:
-    """Return upper bounds on the Rényi divergences of `selected` at `orders`; `base` has those of one run there.
+    """Return upper bounds on the Rényi divergences of `selected` at `orders`.
 
-    Paper: Papernot and Steinke 2022. `profile` is the privacy profile of one run; only a Poisson number of runs needs
-    it.
+    Paper: Papernot and Steinke 2022. `base` has the Rényi divergences of a single run at the same orders. `profile` is
+    the privacy profile of one run; only a Poisson number of runs needs it.
     """
     mean = math.log(selected.mean)
     if selected.distribution == "poisson":

@@ -30,7 +30,7 @@ from privaware.noise import Rng
 __all__ = ["lira"]
 
 FEW_SHADOWS = 64
-"""Number of shadow models below which all rows share one variance of confidences, as in the code of the paper."""
+"""With fewer shadow models than this, all rows share one variance of confidences, as in the code of the paper."""
 
 LEAST_DEVIATION = 1e-6
 """Smallest standard deviation of confidences, which avoids a division by zero."""

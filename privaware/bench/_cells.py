@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 NO_NETWORK = "-"
-"""The name in the place of a network, for a learner whose network cannot be chosen."""
+"""What a table shows as the network of a learner that has no choice of network."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class TrainingPlace:
     `device` is "cpu" or "cuda". No batch of cells (see `batches`) begins after the time `deadline`, in seconds since
     the epoch. `prices` is a JSON file of noise multipliers that were computed before; a noise multiplier that it lacks
     is computed and not written to it. `progress` prints the steps of each training to standard error. `commit` is the
-    commit of the source; if it is None, it is read from git. `command` is the command line to record with each cell;
+    commit of the source; None reads the commit from git. `command` is the command line to record with each cell;
     None records none.
     """
 

@@ -145,10 +145,10 @@ def _attacks(wanted: Any) -> list[Any]:
 
 
 def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
-    """Return the number of shadow models, which is `wanted` or, if that is None, the most that any attack needs.
+    """Return the number of shadow models: `wanted`, or the largest number that an attack needs if `wanted` is None.
 
-    `attacks` are names, or tables of a name and settings; without attacks the most is 0. Raise `WrongInput` if `wanted`
-    is no whole number, or is less than an attack needs.
+    `attacks` are names, or tables of a name and settings. Without attacks the largest number is 0. Raise `WrongInput`
+    if `wanted` is no whole number, or is less than an attack needs.
     """
     needs = {name: attack_needs(name).shadows for name in (attack_of(one).name for one in attacks)}
     most = max(needs, key=needs.__getitem__, default="")

@@ -218,7 +218,7 @@ def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
 def _first(data: Data, count: int | None) -> Data:
     """Return the first `count` rows of `data` in a fixed public order, with a schema that declares `count` rows.
 
-    `data` is returned unchanged if `count` is None or not below its number of rows.
+    `data` is returned unchanged if `count` is None, or at least the number of rows of `data`.
     """
     if count is None or count >= len(data):
         return data

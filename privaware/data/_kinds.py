@@ -104,7 +104,7 @@ def kind_counts(values: np.ndarray | Words | Spelt) -> np.ndarray:
 
 
 def decided(column: Column, counts: np.ndarray) -> Column:
-    """Return `column` with the kind of which there are most values.
+    """Return `column` with its most frequent kind of values.
 
     Words and texts count together as categories, and all spellings of dates as dates; the caller decides between
     categories and text. Missing values get a category of their own, and unseen values count as other.

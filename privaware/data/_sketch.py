@@ -154,7 +154,7 @@ class Sample:
         return Sample(self.bound, self.hashes[alone], self.counts[alone], single=True)
 
     def known_in(self, other: Sample) -> bool:
-        """Return whether the two samples share so many hashes that they are probably of mostly the same rows.
+        """Return whether two samples share enough hashes to come, probably, from mostly the same rows.
 
         They must share at least `FEWEST` hashes, and at least the fraction `KNOWN` of the smaller sample. If one of
         them is `single`, they must share at least `KNOWN_SINGLE * FEWEST_SINGLE` hashes, and the fraction

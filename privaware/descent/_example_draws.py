@@ -133,9 +133,9 @@ class ExampleKey:
     def draws(self, numbers: Tensor, step: Any, models: int = 1, copies: int = 1) -> ExampleDraws:
         """Return the random draws of one step for the examples with these `numbers`.
 
-        `numbers` are the example numbers of all models, first those of model 0. The result has `copies` consecutive
-        rows for each example, in the same order. Each model and each copy has its own draws. `step` is an int, or in a
-        CUDA graph a tensor of one entry.
+        `numbers` are the example numbers of all models, first the numbers of model 0. The result has `copies`
+        consecutive rows for each example, in the same order. Each model and each copy has its own draws. `step` is an
+        int, or in a CUDA graph a tensor of one entry.
         """
         if not isinstance(step, Tensor):
             step = torch.full((1,), step, device=self.key.device)

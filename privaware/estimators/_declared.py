@@ -151,7 +151,7 @@ class PrivateEstimator(BaseEstimator):
         return schema
 
     def _given_schema(self) -> Schema | None:
-        """Return `schema`, read from its file if it is a path; None if it is None.
+        """Return `schema`, read from its file if it is a path; None if the argument is None.
 
         If the estimator has a `unit`, its `unit` and `cap` replace the `unit` and `cap` of the schema.
         """

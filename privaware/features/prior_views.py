@@ -60,7 +60,7 @@ class PriorViews:
     mirror : bool
         Whether views include mirror images; choose false for digits and signs.
     norm : float
-        L2 norm of a row, to which all blocks together are scaled.
+        L2 norm of a row; all blocks together are scaled to it.
     weights, statistics : str, optional
         Files written by `privaware reproduce ours/prior/weights` and `ours/prior/views`, used instead of the shipped
         ones.

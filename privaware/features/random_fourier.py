@@ -31,7 +31,7 @@ __all__ = ["RandomFourier"]
 class RandomFourier:
     """Map each flattened row x to cos(W x / scale + b) * norm / sqrt(count); entries that are not finite become 0.
 
-    The entries of W are normal and those of b uniform on [0, 2 pi], drawn from a public seed.
+    The entries of W are normal, and the entries of b are uniform on [0, 2 pi], drawn from a public seed.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def _opinion_direction() -> np.ndarray:
 
 
 def _read(texts: Iterable[str]) -> np.ndarray:
-    """Return the outputs (texts, 384) of the network for `texts`, of which only the first window is read."""
+    """Return the outputs (texts, 384) of the network for `texts`. Only the first window of a text is read."""
     pieces, network = read_network()
     return np.array([network([pieces.windows(text, MAX_TOKENS, 1)[0]]).numpy()[0] for text in texts], np.float64)
 

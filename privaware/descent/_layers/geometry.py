@@ -83,7 +83,7 @@ class Geometry:
         )
 
     def input_gradient(self, gradient: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-        """Return the gradient with respect to `inputs`, of which only the shape is used.
+        """Return the gradient with respect to `inputs`. Only the shape of `inputs` is used.
 
         `gradient` is the gradient with respect to the outputs, and `weight` (out, in, *kernel) has one model's filters.
         """
@@ -154,8 +154,8 @@ class Geometry:
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
     """Return the inputs of each model convolved with the model's own `weight` and `bias`.
 
-    `inputs` hold all examples of model 0 first, then those of model 1, and so on. The first dimension of `weight` and
-    `bias` is models, or 1 if all models have the same values.
+    `inputs` hold all examples of model 0 first, then all examples of model 1, and so on. The first dimension of
+    `weight` and `bias` is models, or 1 if all models have the same values.
 
     A GPU uses one grouped convolution, unless a model has more than `GROUPED_LIMIT` multiply-adds or the inputs have
     one channel only; then it convolves the models one after another, as a CPU always does.

@@ -82,8 +82,8 @@ def linear(stack: Stack, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
 def affine(stack: Stack, inputs: Tensor, parameters: Affine) -> Tensor:
     """Return the outputs of a linear map with each model's own `parameters`.
 
-    `inputs` (examples, ..., in) hold all examples of model 0 first, then those of model 1, and so on. Unless weight and
-    bias are both frozen, the stack records how to compute their per-example gradients.
+    `inputs` (examples, ..., in) hold all examples of model 0 first, then all examples of model 1, and so on. Unless
+    weight and bias are both frozen, the stack records how to compute their per-example gradients.
     """
     weight_name, weights = parameters.weight
     bias_name, biases = parameters.bias
@@ -118,8 +118,9 @@ def _bias(outer: OuterProduct, weight_trained: bool, part: slice | None) -> PerE
 def multiply(inputs: Tensor, weights: Tensor, biases: Tensor | None) -> Tensor:
     """Return `inputs @ weights.T + biases`, with each model's own parameters.
 
-    `inputs` (examples, ..., in) hold all examples of model 0 first, then those of model 1, and so on. `weights` are
-    (models, out, in) and `biases` (models, out) or None; the first dimension is 1 if all models have the same values.
+    `inputs` (examples, ..., in) hold all examples of model 0 first, then all examples of model 1, and so on. `weights`
+    are (models, out, in) and `biases` (models, out) or None; the first dimension is 1 if all models have the same
+    values.
     """
     if len(weights) == 1 and (biases is None or len(biases) == 1):
         return F.linear(inputs, weights[0], None if biases is None else biases[0])

@@ -75,7 +75,7 @@ If `bias_clip` is at most 1, there is no check.
 RARE = 0.64
 """Variance of a row's class, relative to equally frequent classes, below which all steps are smaller.
 
-Two classes of which one has a fifth of the rows have this variance.
+Two classes have this variance if one of them has a fifth of the rows.
 """
 
 CLIP = 0.5
@@ -330,7 +330,8 @@ def _unit_of_classes(frequencies: np.ndarray) -> float:
 def _zero_of_clipped_gradients(logits: np.ndarray) -> np.ndarray:
     """Return the bias (1,) of two classes at which gradients clipped to [-1/2, 1/2] sum to zero over rows.
 
-    `logits` (1,) are the log odds of the second class: the logarithm of its frequency minus that of the first class.
+    `logits` (1,) are the log odds of the second class: the logarithm of its frequency minus the logarithm of the
+    frequency of the first class.
     """
     return np.asarray(np.sign(logits) * np.log(2 * np.exp(np.abs(logits)) - 1))
 

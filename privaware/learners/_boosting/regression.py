@@ -127,7 +127,7 @@ class SpreadCounts(ArraySum):
     """The number of rows in each cell of the distance `|target - output - centre|`: (len(SPREADS),).
 
     Cell i holds distances above `SPREADS[i - 1]` and up to `SPREADS[i]`; the last cell holds larger distances too.
-    Outputs are those of the model so far, which the rows store. A row changes the counts by 1.
+    Outputs come from the model so far; the rows store them. A row changes the counts by 1.
     """
 
     centre: float
@@ -143,7 +143,7 @@ class SpreadCounts(ArraySum):
 class ResidualSums(ArraySum):
     """One number (1,): the sum over rows of `(target - output - centre) / clip`, each clipped to [-1, 1].
 
-    Outputs are those of the model so far, which the rows store. A row changes the sum by at most 1.
+    Outputs come from the model so far; the rows store them. A row changes the sum by at most 1.
     """
 
     clip: float

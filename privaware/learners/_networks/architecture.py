@@ -59,7 +59,7 @@ def network_feature(schema: Schema, description: dict[str, Any] | None = None) -
 
 
 def architecture(description: dict[str, Any] | None, schema: Schema, chain: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the full description of the network `description`, or of a small default network if it is None.
+    """Return the full description of the network `description`, or of a small default network if `description` is None.
 
     `chain` is the tuple of features that are applied first. Entries "inputs" and "outputs" that `description` leaves
     out are added. Raise `WrongInput` if it does not fit the number of classes in `schema` (one output in a regression)
