@@ -94,6 +94,8 @@ def _twins(cell: Cell) -> Iterator[Cell]:
         yield replace(cell, item=f"{paper}/table4/{data}/dp-sgd")
     if table == "table3" and data == "cifar10" and learner == "hand_dp":
         yield replace(cell, item=f"{paper}/table7")
+    if place == "table3/cifar10/dp-sgd" and cell.settings["network"] == "resnet20":
+        yield replace(cell, item=f"{paper}/figure9")
     if table in RGP and data == "cifar10" and learner == RGP[table][0] and cell.settings["epsilon"] <= RGP_SMALL:
         _, other, name = RGP[table]
         yield replace(cell, item=f"{paper}/{other}", settings={**cell.settings, "learner": name})
