@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 
 def ledger_folder() -> Path:
-    """Return the folder of the registry of charged data sets and of ledgers for rows from memory; it may be missing.
+    """Return the folder for the registry of charged data sets, and for ledgers of rows in memory; it may not exist.
 
     It is `$PRIVAWARE_LEDGERS`, or the folder `privaware` in the user's data folder if that variable is unset or empty.
     The registry holds digests of rows and copies of ledger entries.
@@ -43,7 +43,8 @@ def ledger_folder() -> Path:
 def atomic_write(path: str | os.PathLike[str], content: bytes, *, mode: int = 0o666) -> None:
     """Write `content` to `path`, as `atomic_file` does; a crash leaves the old or the new file.
 
-    A link at `path` is replaced, not followed. `mode` has the permission bits of the file, as for `atomic_file`.
+    The parent folder must exist. A link at `path` is replaced, not followed. `mode` has the permission bits of the
+    file, as for `atomic_file`.
     """
     with atomic_file(path, mode=mode) as file:
         file.write(content)
@@ -56,7 +57,7 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
     Until then its name is `path` with `.partial` appended. On POSIX, another process that writes to the same path waits
     for this one. If the block raises, the partial file is removed and `path` does not change. `mode` has the permission
     bits of the file, from which the umask is removed: 0o600 hides it from other users. Without `overwrite`, an existing
-    `path` raises `FileExistsError` at the end of the block.
+    `path` raises `FileExistsError` at the end of the block, and the partial file is removed.
     """
     target = Path(path)
     partial = target.with_name(f"{target.name}.partial")
@@ -111,7 +112,7 @@ def _own_file(path: Path, mode: int) -> int:
 
 
 def _remove_when_free(path: Path) -> None:
-    """Wait until no process has `path` locked, and remove it; remove a link or an unreadable file without waiting."""
+    """Wait until no process has `path` locked, and remove it if it exists; remove a link or unreadable file at once."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:  # a link, or a file of another user: no process of this package writes to it

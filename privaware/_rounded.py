@@ -9,9 +9,10 @@ __all__ = ["number", "percent", "rounded_down", "rounded_up"]
 
 
 def number(x: float, digits: int = 6) -> str:
-    """Format a number with at most `digits` significant digits, such as 12.3, 1e-5 or 1,000,000.
+    """Format a number, rounded to the nearest with at most `digits` significant digits, such as 12.3 or 1,000,000.
 
-    Positive infinity becomes "infinite", negative infinity "-inf" and NaN "nan".
+    Numbers below 1e-4 or from 1e15 on, in absolute value, have an exponent. Positive infinity becomes "infinite",
+    negative infinity "-inf" and NaN "nan".
     """
     if not math.isfinite(x):
         return "infinite" if x > 0 else str(x)
@@ -32,7 +33,7 @@ def rounded_up(x: float, digits: int = 4) -> str:
 
 
 def rounded_down(x: float, digits: int = 4) -> str:
-    """Format a lower bound, rounded down to `digits` significant digits.
+    """Format a lower bound, rounded down (towards minus infinity) to `digits` significant digits.
 
     As in `rounded_up`, `x` is first rounded to twelve digits, and a number that is not finite becomes "infinite".
     """
@@ -40,7 +41,7 @@ def rounded_down(x: float, digits: int = 4) -> str:
 
 
 def percent(x: float) -> str:
-    """Format `x`, an upper bound of a probability, as a percentage rounded up to three significant digits."""
+    """Format the upper bound `x` of a probability as text such as "12.4%", rounded up to three significant digits."""
     return f"{rounded_up(100 * x, 3)}%"
 
 

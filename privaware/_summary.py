@@ -97,9 +97,10 @@ def _short(name: str, value: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """Return `value` as text for a card: yes or no, four digits of a float, or the items of a list with commas.
+    """Return `value` as text for a card; a text of more than `LONGEST_CELL` characters loses its middle.
 
-    `name` decides how a float is rounded (`_digits`). A text of more than `LONGEST_CELL` characters loses its middle.
+    True is "yes" and False is "no". A float has four significant digits; `name` decides how it is rounded (`_digits`).
+    The items of a list are separated by commas. Any other value is shown by `str`.
     """
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -1,6 +1,6 @@
 """Checks of settings: each passes, or raises `WrongInput` that says what was expected and what came.
 
-`who` starts the message and may be empty. Settings are keyword arguments:
+`who` starts the message and may be empty. True and False do not pass as numbers. Settings are keyword arguments:
 
 >>> expect_count("dpsgd", steps=100)
 >>> expect_in("dpsgd", "(0, 1]", rate=1.5)
@@ -39,7 +39,8 @@ __all__ = [
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the only name in `known` that starts with `word`, or else the name that is most similar to `word`.
 
-    Case is ignored. Return None if the similarity (of `difflib`, from 0 to 1) of every name is below `cutoff`.
+    Case is ignored, and `str(word)` is compared. Return None if the similarity (of `difflib`, from 0 to 1) of every
+    name is below `cutoff`.
 
     >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
     ('linear', 'bounds', None)
@@ -65,7 +66,7 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of `value` for a message, cut to 120 characters."""
+    """Return the `repr` of `value` for a message; if it has more than 120 characters, the first 117 and "..."."""
     try:
         text = repr(value)
     except ValueError:  # integers with thousands of digits have no repr
@@ -83,9 +84,10 @@ def expect(good: object, who: str, expected: str, value: Any) -> None:
 
 
 def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **settings: Any) -> None:
-    """Raise `WrongInput` (see `expect`) unless all `settings` are whole numbers of at least `least`.
+    """Raise `WrongInput` (see `expect`) unless all `settings` are integers of at least `least`.
 
-    With `optional` they may also be None. True and False are not numbers here. `who` begins the message.
+    NumPy integers are accepted; the float 3.0 is not, nor are True and False. With `optional` they may also be None.
+    `who` begins the message.
     """
     for name, value in settings.items():
         good = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
@@ -112,7 +114,7 @@ def expect_fraction(who: str, /, **settings: Any) -> None:
 def expect_in(who: str, interval: str, /, **settings: Any) -> None:
     """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers in `interval`.
 
-    `interval` is in mathematical notation: `(0, 1]` means above 0 and at most 1.
+    `interval` is in mathematical notation: `(0, 1]` means above 0 and at most 1, and `(0, inf)` above 0.
     """
     low, high = (float(end) for end in interval[1:-1].split(","))
     for name, value in settings.items():

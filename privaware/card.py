@@ -42,8 +42,9 @@ MAX_DEPTH = 60
 class Guarantee(Summarised):
     """The proven guarantee of a model; `epsilon` is infinite if nothing is proven.
 
-    `unit`, `cap` and `relation` come from the schema. `sampler` says in words how rows are sampled. `certified` is
-    False for a seeded run, a plan with a flaw, an unreviewed schema, or an `overlap`. `seed` is None without a seed.
+    `unit`, `cap` (the largest number of rows of a person) and `relation` come from the schema. `sampler` says in words
+    how rows are sampled. `certified` is False for a seeded run, a plan with a `flaw` (a sentence that says why its
+    guarantee does not hold in full), an unreviewed schema, or an `overlap`. `seed` is None without a seed.
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
     selection, `trade_off` or `papernot_steinke`. `pure`, `trade_off` and `papernot_steinke` are not keys of
@@ -189,14 +190,14 @@ class ModelCard(Summarised):
     `version` is the version of privaware that trained it. `learner` is the name of its learner, with the learner's
     `settings`. `plan` has the sentences of the plan. `guarantee` is its privacy guarantee, `events` are the parts of
     its cost, and `ledger` is its charge. `features` describes each feature of the model, and `architecture` its
-    network, as in `Model`; `schema` is the schema of the model. `search` describes the
-    search that chose the settings, if there was one. `created` is the time of the model's charge in the ledger.
-    `tensors` is the SHA-256 hash of `model.safetensors`. `score` is the charged score on held-out rows, if any.
-    `description` is the owner's statement. `data` has public facts about the data set: its `name`, the `origin` of its
-    schema (as in `Source.facts`), and the names of the `unused` columns. If an earlier run selected the columns, its
-    cost is under `selected`. If the ledger has several charges, the cost of all charges up to this one is under
-    `ledger`.
-    `considered` has a row for each learner that the plan considered: `learner`, `rule`, `taken` and `reason`.
+    network, as in `Model`; `schema` is the schema of the model. `search` describes the search that chose the settings,
+    if there was one. `created` is the time of the model's charge in the ledger. `tensors` is the SHA-256 hash of
+    `model.safetensors`. `score` is the charged score on held-out rows, if any. `description` is the owner's statement.
+    `data` has public facts about the data set: its `name`, the `origin` of its schema (as in `Source.facts`), and the
+    names of the `unused` columns. If an earlier run selected the columns, its cost is under `data["selected"]`. If the
+    ledger has several charges, the cost of all charges up to this one is under `data["ledger"]`. `considered` has a row
+    for each learner that the plan considered: its name (`learner`), the `rule` of the policy, whether it was `taken`
+    (None if unknown), and the `reason`.
     """
 
     version: str
@@ -446,9 +447,9 @@ def _entries(value: dict[str, Any], name: str, kind: type, where: str = "") -> t
 
 
 def _number(value: dict[str, Any], name: str, where: str) -> float | None:
-    """Return the entry `name` of `value`, a number of at least 0 (infinity is allowed) or None.
+    """Return the entry `name` of `value`: a number of at least 0 (infinity is allowed), or None if the entry is null.
 
-    Raise `WrongInput` for anything else; `where` is as in `_entry`.
+    Raise `WrongInput` for anything else, and if there is no such entry; `where` is as in `_entry`.
     """
     entry = _entry(value, name, object, where)
     if entry is None:

@@ -41,9 +41,9 @@ class WrongInput(PrivawareError, ValueError):
 class BudgetExceeded(PrivawareError):
     """The ledger would pass its limit: the run is not charged, and no mechanism saw a row.
 
-    `ledger` is the path of the ledger. `needed` is the limit that would be enough for this run. `fits` is the largest
-    `--epsilon` with which this run would fit. `spent` is the spent epsilon, set only if the ledger has no room for any
-    run. Each is None if it is unknown.
+    `ledger` is the path of the ledger. `needed` is the limit (an epsilon) that would be enough for this run. `fits` is
+    the largest `--epsilon` with which this run would fit. `spent` is the spent epsilon, set only if the ledger has no
+    room for any run. Each is None if it is unknown.
     """
 
     code = 3
@@ -68,7 +68,7 @@ class CheckFailed(PrivawareError):
 
 
 class Interrupted(PrivawareError):
-    """The user interrupted a command that says itself what becomes of its work."""
+    """The user interrupted a command; the message says what becomes of its work."""
 
     code = 130
 
@@ -102,14 +102,16 @@ CALLING = ("privaware", "sklearn", "joblib", "threading", "contextlib")
 
 
 def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning whose location is the nearest line on the call stack outside the packages in `CALLING`.
+    """Issue a warning whose location is the nearest line on the call stack outside privaware and scikit-learn.
+
+    (`CALLING` lists all packages that are skipped.)
 
     Parameters
     ----------
-    sentence
-        The warning.
-    category
-        Its class.
+    sentence : str
+        The message of the warning.
+    category : type of Warning
+        The class of the warning.
     """
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:

@@ -110,7 +110,7 @@ class Event:
         expect(good, type(self).__name__, f"{name} {words}", getattr(self, name))
 
     def _expect_number(self, name: str, low: float, *, open_low: bool = True, high: float = math.inf) -> None:
-        """Raise `WrongInput` unless the field `name` is a number from `low` (excluded if `open_low`) to `high`."""
+        """Raise `WrongInput` unless field `name` is a finite number in [low, high], or (low, high] if `open_low`."""
         value = getattr(self, name)
         number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
         inside = number and (value > low if open_low else value >= low) and value <= high

@@ -140,8 +140,8 @@ def sentence_of(
     -------
     str
         One sentence, one more about the strength of the guarantee, and one more for an unreviewed schema. With a seed,
-        a flaw or an unreviewed schema the strength is stated only if it is weak. With `overlap` all of them follow a
-        statement that the release is not certified.
+        a flaw or an unreviewed schema the strength is stated only if it is weak. With `overlap` these sentences follow
+        "NOT CERTIFIED:", the sentence `overlap` and "For this release alone:".
     """
     numbers = _Numbers(factor=_factor(epsilon), epsilon=rounded_up(epsilon), delta=rounded_up(delta))
     sentence = _statement(schema, numbers, seed, flaw, what)
@@ -194,7 +194,7 @@ def protection(epsilon: float) -> str:
     Returns
     -------
     str
-        "strong" up to `STRONG_EPSILON`, "moderate" up to `MODERATE_EPSILON`, and "weak" above.
+        "strong" for `epsilon` up to 1 (`STRONG_EPSILON`), "moderate" up to 10 (`MODERATE_EPSILON`), and "weak" above.
 
     Examples
     --------
@@ -414,7 +414,7 @@ def feature_names(features: Iterable[Any]) -> list[str]:
     """Return the names of described features and of the features that are nested in them.
 
     A feature is described by its name, or by a mapping with the name under "name". The feature `mixed` has nested
-    descriptions: one under "text" for texts, and a list under "image" for images.
+    descriptions: one under "text" for texts, and a list under "image" for images. Their names come last.
     """
     described = [each if isinstance(each, Mapping) else {"name": each} for each in features]
     nested = [inner for each in described for inner in (each.get("text") or {}, *(each.get("image") or ())) if inner]

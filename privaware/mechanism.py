@@ -75,7 +75,7 @@ class Mechanism(Protocol[T]):
 
 @runtime_checkable
 class DeclaresUnit(Protocol):
-    """A mechanism that declares its unit of privacy: `unit` is "row" or "label"."""
+    """A mechanism that declares its unit of privacy: `unit` is "row" (whole rows) or "label" (only their labels)."""
 
     unit: str
 
@@ -137,11 +137,11 @@ def unit(mechanism: object) -> str:
 class Then:
     """Two mechanisms in sequence: `second` runs on the rows that `join` computes from the release of `first`.
 
-    `join(rows, release)` returns the new rows; it must treat each row by itself. `share` is the noise multiplier of
-    `first` divided by the noise multiplier of `second`, so one value scales both. `outline(schema)` returns the schema
-    of the rows after `join`, without knowing the release. The cost of `second` is computed from that schema, and so
-    never depends on the release of `first`. `what` describes the first release in a few words.
-    `run` raises `Refused` before `second` runs if `second` would cost more on the rows of `join` than was charged.
+    `run` returns the release of `second` only. At noise multiplier `noise`, `second` runs at `noise` and `first` at
+    `share * noise`. `join(rows, release)` returns the new rows; it must transform each row independently of the other
+    rows. `outline(schema)` returns the schema of the rows after `join`, without knowing the release of `first`. The
+    cost of `second` is computed from this schema. `run` raises `Refused` before `second` runs if `second` would cost
+    more on the rows of `join` than was charged. `what` describes the release of `first` in a few words.
     """
 
     first: Mechanism[Any]
@@ -165,7 +165,7 @@ class Then:
 def _expect_charged(mechanism: Mechanism[Any], outline: Schema, released: Schema, noise: float) -> None:
     """Raise `Refused` if `mechanism` costs more for the schema `released` than for `outline`, which was charged.
 
-    Both schemas are public. If there is no cost for `released`, nothing is checked: `run` says why.
+    Both schemas are public. If `mechanism.cost` raises a `PrivawareError` for `released`, nothing is checked here.
     """
     if outline == released:
         return

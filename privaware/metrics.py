@@ -1,4 +1,4 @@
-"""Scores of predictions and of attacks. On private rows they are for the data owner only, unless they are charged."""
+"""Scores of predictions and of attacks. They have no noise: scores on private rows are for the data owner only."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def internal(task: str, truth: np.ndarray, predictions: np.ndarray) -> dict[str,
     -------
     dict
         `test_score` is the accuracy or R2. `constant_score` is the accuracy of the most frequent class of `truth`, or 0
-        for regression. For regression, `mae` and `constant_mae` are the mean absolute errors of the predictions and of
-        the median of `truth`; `test_score` and `mae` are None if a prediction is not finite.
+        for regression. For regression there are also `mae` and `constant_mae`, the mean absolute errors of the
+        predictions and of the median of `truth`; `test_score` and `mae` are None if a prediction is not finite.
     """
     if task == "classification":
         best = float(np.bincount(truth).max() / len(truth))
@@ -151,7 +151,8 @@ def auc_interval(inside: np.ndarray, outside: np.ndarray, confidence: float = 0.
     Returns
     -------
     tuple of float
-        The lower and the upper end, within [0, 1]. Without members or without non-members `WrongInput` is raised.
+        The lower and the upper end, within [0, 1]. A single member, or a single non-member, adds no variance. Without
+        members or without non-members `WrongInput` is raised.
     """
     from scipy.special import ndtri
 
@@ -172,7 +173,7 @@ def _scores(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.nda
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the fraction of non-members below each member's score, and of members above each non-member's score.
 
-    `inside` are the scores of members, and `outside` those of non-members. Ties count one half. Raise `WrongInput`
+    `inside` are the scores of members, and `outside` the scores of non-members. Ties count one half. Raise `WrongInput`
     without members or without non-members.
     """
     from scipy.stats import rankdata
@@ -233,7 +234,7 @@ def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
     -------
     float or None
         `(tailored_auc(auc_private) - 0.5) / (tailored_auc(auc_baseline) - 0.5)`, where `tailored_auc(value)` is
-        `max(value, 0.5)`. None, printed as "undefined", if `auc_baseline` is below `MIN_BASELINE_AUC`.
+        `max(value, 0.5)`. None if `auc_baseline` is below `MIN_BASELINE_AUC`, 0.55.
 
     Examples
     --------
@@ -249,9 +250,9 @@ def privacy_leakage(auc_private: float, auc_baseline: float) -> float | None:
 class TprAtFpr:
     """The true positive rate `tpr` at the threshold that at most the fraction `fpr` of the non-members exceeds.
 
-    `interval` is a confidence interval of the true positive rate at that threshold. `fpr_at_most` is an upper
-    confidence limit of the false positive rate there (both Clopper-Pearson). With few non-members `fpr_at_most` is far
-    above `fpr`.
+    `interval` is a two-sided confidence interval of the true positive rate at that threshold. `fpr_at_most` is a
+    one-sided upper confidence limit of the false positive rate there (both Clopper-Pearson). With few non-members
+    `fpr_at_most` is far above `fpr`.
     """
 
     fpr: float
@@ -277,7 +278,7 @@ def tpr_at_fpr(inside: np.ndarray, outside: np.ndarray, fpr: float, confidence: 
     fpr
         The largest false positive rate.
     confidence
-        The confidence of the limits.
+        The confidence of the interval of the true positive rate, and of the limit of the false positive rate.
 
     Returns
     -------

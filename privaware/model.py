@@ -1,7 +1,7 @@
 """A released model: features, architecture and tensors, and the tensor file, without pickle.
 
 Everything in a `Model` is public. A learner returns it, `fit` writes it, and `load` (in `workflow/predict.py`) reads it
-with its card.
+with its model card.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Model(Summarised):
         Parameters
         ----------
         x
-            Rows, encoded by the schema.
+            Encoded rows, as in `Data.x`.
         device
             "cpu" or "cuda".
 
@@ -71,15 +71,14 @@ class Model(Summarised):
         return np.concatenate([network(rows) for rows in parts])
 
     def network_outputs(self, inputs: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """Return raw outputs of shape (rows, outputs) for `inputs`, rows to which the features were applied before."""
+        """Return raw float64 outputs (rows, outputs) for `inputs`, rows to which the features were applied before."""
         return self.network_function(device)(inputs)
 
     def network_function(self, device: str = "cpu") -> Callable[[np.ndarray], np.ndarray]:
         """Build the network on `device`, once, and return the function from inputs to its raw outputs.
 
         Inputs are rows to which the features were applied before. Outputs are float64 of shape (rows, outputs). For a
-        table the network computes in float64, so that the other rows of a microbatch do not change the rounded
-        prediction of a row.
+        table the network computes in float64, because rounding errors depend on the other rows of a microbatch.
         """
         network = self.network().to(device)
         if self.schema.form == "table":
@@ -196,7 +195,7 @@ class Model(Summarised):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """The names of all declared columns, used or not, in the order that an array has them.
+        """The names of all columns in the schema, used or not, in the order that an array has them; no target.
 
         Models of images and texts have none: they raise `AttributeError`.
         """
@@ -206,7 +205,7 @@ class Model(Summarised):
 
     @property
     def n_features_in_(self) -> int:
-        """The number of columns of an array of rows; models of images and texts raise `AttributeError`."""
+        """The number of columns of an array of rows, without target; image and text models raise `AttributeError`."""
         return len(self.feature_names_in_)
 
     def score(self, X: Any, y: Any = None, *, device: str = "cpu") -> float:
@@ -262,7 +261,8 @@ class Model(Summarised):
             A DataFrame, an array, a file, rows that were read before, or the name of a built-in data set. The target
             may be missing.
         outside
-            A counter to which values that the model does not know are added.
+            A counter of values that do not fit the schema: unseen categories, numbers out of bounds, and values of
+            another kind.
         allow_unreadable
             Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
             column raises `WrongInput`.
@@ -295,8 +295,8 @@ class Model(Summarised):
     def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
 
-        Of a CSV file only the columns that the schema uses and the columns `keep` are read, if all of them are there.
-        `reading` holds the options of `data.read`, which an array does not use.
+        Of a CSV file only the columns that the schema uses and the columns `keep` are read; if one of them is absent,
+        all columns are read. `reading` holds the options of `data.read`, which an array does not use.
         """
         if isinstance(data, Raw):
             return data
@@ -304,7 +304,7 @@ class Model(Summarised):
         return self._array(data) if isinstance(data, np.ndarray) else read(data, columns=needed, **reading)
 
     def _array(self, rows: np.ndarray) -> Raw:
-        """Read an array of images, or of all columns of a table in the order of the schema.
+        """Read an array of images, or of all columns of a table, without target, in the order of the schema.
 
         Raise `WrongInput` if the array of a table has another number of columns.
         """
@@ -350,7 +350,7 @@ class Model(Summarised):
         return {name: torch.from_numpy(np.array(value)) for name, value in self.tensors.items()}
 
     def network(self) -> Any:
-        """Return a new PyTorch module in evaluation mode, with copies of the tensors.
+        """Return a new PyTorch module on the CPU, in evaluation mode, with copies of the tensors.
 
         Raise `WrongInput` if the tensors do not fit the architecture.
         """

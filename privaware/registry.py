@@ -83,6 +83,8 @@ def expect_name(kind: str, name: str) -> None:
 def expect_protocol(kind: str, name: str, algorithm: Any, protocol: Any) -> Any:
     """Return the class `algorithm` if it is a dataclass with all public members of `protocol`; else raise `WrongInput`.
 
+    Only the names of the members are checked.
+
     Parameters
     ----------
     kind, name

@@ -1,5 +1,7 @@
 """Compute the epsilon or delta of an event, and the noise multiplier that a budget needs.
 
+An event (`privaware.events`) is a description of what is released, such as one Gaussian release or a composition.
+
 >>> from privaware.events import Gaussian, Laplace
 >>> training = 1000 * Gaussian(noise=1.0).sampled(rate=0.01)
 >>> round(epsilon(training, delta=1e-5), 2)
@@ -15,12 +17,14 @@ Three accountants analyse an event:
    the event, `_grid.py` and `_pld.py` compose, and `_profiles.py` and `_selection.py` handle events whose distribution
    has no formula.
 2. The CF accountant uses characteristic functions (`_cf_tree.py` and the other `_cf` files). It reads the event
-   separately, and shares neither simplifications nor tables with the PLD accountant. If its result differs from the
-   PLD accountant's by more than 0.5% (and by more than 1e-6, or 2e-5 for a private selection), `Refused` is raised;
-   point 3 names one exception.
+   separately, and shares neither simplifications nor tables with the PLD accountant. If its result differs from the PLD
+   accountant's by more than 0.5% (and by more than 1e-6, or 2e-5 for a private selection), `Refused` is raised. Points
+   3 and 4 name the exceptions.
 3. The RDP accountant uses Rényi divergences (`_rdp.py`). Its bound is reported if the PLD or the CF accountant gives no
-   result. For a private selection it is also reported if it is smaller than the PLD bound, if the PLD bound exceeds
-   100, or if the first two accountants differ by 0.5% to 3% and the RDP bound is above both.
+   result. For a private selection (only the best of a random number of runs is released) it is also reported if it is
+   smaller than the PLD bound, if the PLD bound exceeds 100, or if the first two accountants differ by 0.5% to 3% and
+   the RDP bound is above both.
+4. A PLD bound of at most 0.1 for a private selection is reported if the CF accountant gives less.
 
 `_price.py` decides what is reported.
 """
@@ -71,16 +75,16 @@ def epsilon(event: Event, delta: float) -> float:
     Returns
     -------
     float
-        The epsilon; 0.0 if nothing was released. It is infinite if the failure probability of the event is above
-        `delta`, or equal to `delta` and the releases have no pure epsilon.
+        The epsilon; 0.0 if nothing was released. It is infinite if the failure probability of the event, which comes
+        from its `Approximate` events, is above `delta`, or equal to `delta` and the releases have no pure epsilon.
 
     Raises
     ------
     Refused
-        If the accountants disagree, or if part of the event has no proven guarantee.
+        If the accountants disagree, or if the event contains an `Unproven` event.
     WrongInput
-        If `delta` is not in (0, 1), if a number of the event is too extreme, or if the event has a sample under
-        `replace_one`, or a capped batch, of releases that are not Gaussian.
+        If `delta` is not in (0, 1), if a number of the event is too extreme, or if releases that are not Gaussian are
+        made on a sample under `replace_one`, or on a batch with a largest size (`Sampled.cap`).
     """
     _check_delta(delta)
     return _price.epsilon(event, delta)
@@ -96,8 +100,8 @@ def bounds(event: Event, delta: float, *, orders: Sequence[float] = _rdp.ORDERS)
     delta
         The delta of the guarantee.
     orders
-        The Rényi orders of `rdp` and `rdp_classic`. `TENSORFLOW_ORDERS` and `OPACUS_ORDERS` reproduce published
-        numbers.
+        The Rényi orders of `rdp` and `rdp_classic`. They change `epsilon` too where a Rényi bound is reported.
+        `TENSORFLOW_ORDERS` and `OPACUS_ORDERS` reproduce published numbers.
 
     Returns
     -------
@@ -139,7 +143,7 @@ def delta(event: Event, epsilon: float) -> float:
     WrongInput
         If `epsilon` is not finite or below 0, or for an event as in `epsilon`.
     Refused
-        If part of the event has no proven guarantee.
+        If the event contains an `Unproven` event.
     """
     if not 0 <= epsilon < math.inf:
         raise WrongInput(f"expected a finite epsilon of at least 0, got {epsilon!r}")
@@ -159,8 +163,8 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
     Returns
     -------
     float
-        A noise multiplier at most about 0.1% above the smallest one, and at least 1e-9. `epsilon(cost(noise), delta)
-        <= epsilon` always holds.
+        A noise multiplier of at least 1e-9 and at most about 0.1% above the smallest one; a stored one (see Notes) may
+        be further above it. `epsilon(cost(noise), delta) <= epsilon` always holds.
 
     Raises
     ------
@@ -206,17 +210,21 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     Parameters
     ----------
     rows
-        The number of rows.
+        The number of rows, an integer of at least 1.
     batch
-        The expected batch size, at most `rows`.
+        The expected batch size, an integer from 1 to `rows`.
     epochs
-        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number. Other values of these
-        three raise `WrongInput`.
+        The number of epochs, above 0; text such as "0.1" is read as an exact decimal number.
 
     Returns
     -------
     DpSgdRun
         `rate = batch / rows` and `steps = ceil(epochs * rows / batch)`; `steps` is computed with exact fractions.
+
+    Raises
+    ------
+    WrongInput
+        If an argument is out of its range.
 
     Examples
     --------

@@ -111,9 +111,10 @@ def _pushed(rows: int, rate: float, cap: int) -> float:
 
 
 def _peak(rate: float, rows: int, cap: int) -> int:
-    """Return the count n, from about `cap / rate` to `rows`, beyond which P[Bin(n, rate) > cap] / n does not rise.
+    """Return the smallest n from about `cap / rate` on beyond which P[Bin(n, rate) > cap] / n does not rise.
 
-    A capped batch with more rows than n in the data costs no more. `cap` is the largest size of a batch.
+    The result is at most `rows`. With more than n rows in the data, a capped batch costs no more. `cap` is the largest
+    size of a batch.
     """
     from scipy import stats
 

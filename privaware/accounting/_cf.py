@@ -64,8 +64,8 @@ def deltas(total: LossSum, epsilons: Array) -> Array:
 
     Delta is an integral along a line in the complex plane (`Line`), and one line serves the epsilons near its own;
     further epsilons need another line. A discretised loss (`LossLattice`) is used instead if a row is rarely sampled
-    (`total.rare`), if there are few steps (`total.few`), or if the loss has a largest value: then it has atoms, and a
-    line would serve very few epsilons. Raise `TooSlow` if the discretised loss has too many releases.
+    (`total.rare`), if there are few steps (`total.few`), or if the loss has a largest value. Such a loss has atoms, so
+    a line would serve very few epsilons. Raise `TooSlow` if the discretised loss has too many releases.
     """
     if not total.losses:
         return np.zeros(len(epsilons))
@@ -214,7 +214,7 @@ class LossLattice:
 def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
     """Return the losses of one release (`loss`) in ascending order, and their probabilities, without the upper tail.
 
-    The omitted tail has a probability of at most `delta * 1e-6 / count`. So the tails of all `count` repetitions
+    The tail is dropped, and its probability is at most `delta * 1e-6 / count`. So the tails of all `count` repetitions
     together have a probability of at most `delta * 1e-6`.
     """
     losses, probs = loss.points()
@@ -228,8 +228,9 @@ def _bulk(loss: Loss, count: int, delta: float) -> tuple[Array, Array]:
 class Line:
     """The delta of the loss `total` at any epsilon near `epsilon`, as one sum over nodes on the line Re z = t.
 
-    The integrand exp(K(z) - z eps) / (z (1 + z)) is evaluated once at the nodes, where K is the logarithm of the moment
-    generating function of the loss. Raise `TooSlow` if it takes too many nodes.
+    `t` should be near the saddle point at `epsilon`. The integrand exp(K(z) - z eps) / (z (1 + z)) is evaluated once at
+    the nodes, where K is the logarithm of the moment generating function of the loss. Raise `TooSlow` if it takes too
+    many nodes.
 
     The line is cut into panels, which double in length away from the real axis. A loss has features of all sizes: the
     bulk of a rarely sampled release is thousands of times narrower than its tail. Away from the axis the wide features

@@ -33,8 +33,9 @@ def batches(event: Sampled, noise: float, side: str) -> tuple[Loss, ...]:
     """Return upper bounds on the loss of one step on a capped batch: the largest by the moment of each of `_ORDERS`.
 
     Each bound covers an interval of the possible true numbers of rows. Equal results are returned once, so there is at
-    most one for each order. `event` is a composition of Gaussians on a batch cut to `event.cap` rows, of at most
-    `event.rows` rows. `noise` is the noise multiplier of the step, and `side` the direction: "remove" or "add".
+    most one for each order. `event` is a composition of Gaussians on a batch of at most `event.cap` rows, drawn from at
+    most `event.rows` rows of data. `noise` is the noise multiplier of the step, and `side` the direction: "remove" or
+    "add".
     """
     rows, cap, rate = int(event.rows or 0), int(event.cap or 0), event.rate
     usual = MixtureLoss(noise=noise, rate=rate, side="replace" if event.relation == "replace_one" else side)

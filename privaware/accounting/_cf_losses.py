@@ -39,7 +39,8 @@ class Loss:
         return 1.0
 
     def points(self) -> tuple[Array, Array]:
-        """Return losses, in any order, and their probabilities under P, finely enough to represent the release."""
+        """Return losses, in any order, and their probabilities under P; a continuous loss is approximated on a fine
+        grid."""
         raise AssertionError(type(self).__name__)
 
     def largest(self) -> float:
@@ -294,7 +295,7 @@ def _sampled(losses: Array, p: Array, q: Array, rate: float, side: str) -> tuple
 
     Without sampling, the release has these `losses` = ln(p/q), with the probabilities `p` under P and `q` under Q. If
     `side` is "add", P stays and Q becomes (1 - rate) P + rate Q. Otherwise Q stays and P becomes (1 - rate) Q + rate P.
-    The returned probabilities are under the resulting P. At rate 1 the arguments are returned.
+    The returned probabilities are under the resulting P. At rate 1, `losses` and `p` are returned.
     """
     if rate == 1:
         return losses, p

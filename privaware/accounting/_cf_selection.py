@@ -172,9 +172,10 @@ def _mirrored(epsilons: Array, deltas: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _log_gamma(selected: Selected) -> float:
-    """Return ln(gamma) of the negative binomial or logarithmic number of runs of `selected`; 0 for Poisson.
+    """Return ln(gamma), where gamma is a parameter of the distribution of the number of runs of `selected`.
 
-    Bisection finds the gamma for which the expected number of runs is `selected.mean`.
+    The distribution is negative binomial or logarithmic; for Poisson the result is 0. Bisection finds the gamma for
+    which the expected number of runs is `selected.mean`.
     """
     if selected.distribution == "poisson":
         return 0.0

@@ -82,7 +82,7 @@ class LossSum:
 
     @property
     def tabulated(self) -> bool:
-        """Whether some losses are tables, every loss has a finite maximum, and there are at most 1000 releases.
+        """Whether some losses are tables, every loss has a finite maximum, and at most 1000 releases with repetitions.
 
         A table has thousands of points.
         """
@@ -91,5 +91,5 @@ class LossSum:
 
     @property
     def few(self) -> bool:
-        """Whether there are at most 8 releases, one of them a sampled Gaussian; their loss has a sharp lower end."""
+        """Whether there are at most 8 releases, repetitions included, with a sampled Gaussian among them."""
         return self.sampled and sum(n for _, n in self.losses) <= 8

@@ -59,11 +59,11 @@ _ABOVE = 1.005
 
 
 def epsilon(event: Event, delta: float) -> float | None:
-    """Return the largest epsilon of `event` at `delta` over the ways in which it affects a row; None if no way counts.
+    """Return the largest epsilon of `event` at `delta` over the ways in which it affects a row.
 
-    A way is, for instance, one part of a `Disjoint`. A way with zCDP does not count, nor one with losses above `_REACH`
-    (690) of releases that are sampled or not Gaussian. Raise `TooSlow` if the losses cannot be resolved, and `Refused`
-    for an unproven event.
+    A way is, for instance, one part of a `Disjoint`. A way with zCDP is skipped, and so is a way with losses above
+    `_REACH` (690) of releases that are sampled or not Gaussian. So the result may be too small, and it is None if every
+    way is skipped. Raise `TooSlow` if the losses cannot be resolved, and `Refused` for an unproven event.
     """
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)
@@ -163,9 +163,9 @@ def _fails(chance: float, times: int) -> LossSum:
 
 
 def _noise(event: Event) -> float | None:
-    """Return the noise multiplier of one Gaussian with the cost of `event`; None if `event` is not only Gaussian.
+    """Return the noise multiplier of one Gaussian with the cost of `event`; None unless all releases are Gaussian.
 
-    An event without releases has an infinite noise multiplier.
+    A release on a sample does not count as Gaussian. An event without releases has an infinite noise multiplier.
     """
     match event:
         case Gaussian(noise=noise):
@@ -185,9 +185,9 @@ def _noise(event: Event) -> float | None:
 def _sampled(event: Event, rate: float, replace: bool, times: int, side: str) -> LossSum:
     """Return the losses of `times` repetitions of `event`, each on a new Poisson sample at `rate`.
 
-    `side` is the direction, "remove" or "add". If `replace` is True, neighbours differ by replacing a row, and an event
-    that is not only Gaussian raises `WrongInput`. If it is False, an unproven event raises `Refused`, and an event
-    without a formula is tabulated.
+    `side` is the direction, "remove" or "add". If `replace` is True, neighbours differ by replacing a row, `side` has
+    no effect, and an event that is not only Gaussian raises `WrongInput`. If it is False, an unproven event raises
+    `Refused`, and an event without a formula is tabulated.
     """
     same = side if rate < 1 else SIDES[0]  # without sampling both directions have the same loss
     noise = _noise(event)

@@ -93,7 +93,7 @@ def discretise(pair: DominatingPair, direction: str, width: float) -> Grid:
 
 
 def largest(pair: DominatingPair) -> float:
-    """Return a loss beyond which the pair has negligible probability; for a bounded loss, the largest loss."""
+    """Return the largest loss of the pair in either direction, or a loss exceeded with a probability below 1e-22."""
     if isinstance(pair, GaussianPair):
         return pair.mu * (pair.mu / 2 + 10)
     if isinstance(pair, (SampledGaussian, CappedGaussian)):
@@ -234,8 +234,8 @@ def _balanced(grid: Grid, under_q: float) -> Grid:
     """Return `grid` with its total masses under P and Q corrected.
 
     Rounding changes them by parts in 1e10, which 1e8 repetitions would amplify. `under_q` is the correct mass under Q.
-    `grid` is returned unchanged if a mass is wrong by more than 1e-6; raise `OutOfReach` if the mass of P is wrong by
-    more than 0.01.
+    If a mass is wrong by more than 1e-6, `grid` is returned unchanged, and the comparison of the accountants detects
+    the error. Raise `OutOfReach` if the mass of P is wrong by more than 0.01.
     """
     losses, p = grid.losses(), grid.probs
     q = p * np.exp(-losses)

@@ -297,7 +297,7 @@ def _log_mgf_table(z: Array, losses: Array, probs: Array) -> Array:
 
 
 def _log_mgf_laplace(z: Array, e: float) -> Array:
-    """Return the logarithm of [(1+z) exp(z e) + z exp(-(1+z) e)] / (1+2z), and its limit where 1+2z = 0."""
+    """Return ln of [(1+z) exp(z e) + z exp(-(1+z) e)] / (1+2z), or its limit where 1+2z = 0; e is 1 / noise."""
     top = np.maximum(np.real(z) * e, -(1 + np.real(z)) * e)
     near = np.abs(1 + 2 * z) < 1e-9
     safe = np.where(near, 0.0, z)

@@ -59,7 +59,7 @@ class ComposedLoss:
 
     @cached_property
     def sums(self) -> tuple[Array, Array, Array]:
-        """Losses, P(at least this loss), and Q(at least this loss) times exp(loss), which never overflows."""
+        """Ascending losses, P(at least this loss), and Q(at least this loss) times exp(loss), which never overflows."""
         from scipy import signal
 
         losses, tilted = self.grid.losses(), self.grid.probs
@@ -195,7 +195,7 @@ def _tilt(terms: Terms, grids: Sequence[tuple[Grid, int]], delta: float) -> floa
 
 
 def _window(curve: Callable[[float], float], theta: float, spread: float) -> tuple[float, float]:
-    """Return losses (low, high); the tilted mass below `low`, and the mass above `high`, is less than `exp(-_TAIL)`.
+    """Return losses (low, high): the tilted mass is at most `exp(-_TAIL)` below `low`, and as little above `high`.
 
     `curve(t)` is the log moment generating function of the loss before tilting by `theta`, and `spread` the standard
     deviation after it. Chernoff's bound at several orders gives the losses.
@@ -208,12 +208,12 @@ def _window(curve: Callable[[float], float], theta: float, spread: float) -> tup
 
 
 def _power(grid: Grid, count: int, theta: float) -> tuple[Grid, float]:
-    """Return the composition of `count` losses of `grid`, tilted by `theta`, and a bound on the mass that is cut off.
+    """Return the composition of `count` losses of `grid`, and a bound on the mass that is cut off.
 
-    The composition is the distribution of the sum of `count` independent losses. After tilting it is cut off outside a
-    window: the tilted mass below the window is at most `exp(-_TAIL)`, and so is the tilted mass above the window. The
-    returned bound is for the tilted mass above the window only. With `count` 1 nothing is cut off, and the bound is 0.
-    Raise `OutOfReach` if the window has more than 2^24 grid points.
+    The composition is the distribution of the sum of `count` independent losses, tilted by `theta`; `grid` itself is
+    not tilted. It is cut off outside a window: the tilted mass below the window is at most `exp(-_TAIL)`, and so is the
+    tilted mass above the window. The returned bound is for the tilted mass above the window only. With `count` 1
+    nothing is cut off, and the bound is 0. Raise `OutOfReach` if the window has more than 2^24 grid points.
     """
     base = grid.tilted(theta)
     if count == 1:
@@ -249,8 +249,8 @@ def _product(powers: Sequence[Grid], grids: Sequence[tuple[Grid, int]], theta: f
     """Return the convolution of `powers`, grids of different widths that are tilted by `theta`, on a common grid.
 
     `grids` are the same releases before tilting and repetition, with their numbers of repetitions. The result is tilted
-    in the same way, and covers a window: the tilted mass below it, and the mass above it, is less than `exp(-_TAIL)`.
-    Raise `OutOfReach` if it would have too many points.
+    in the same way, and covers a window: the tilted mass below it is at most `exp(-_TAIL)`, and so is the tilted mass
+    above it. Raise `OutOfReach` if it would have too many points.
     """
     from scipy import fft
 

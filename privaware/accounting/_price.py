@@ -51,8 +51,8 @@ def bounds(event: Event, delta: float, orders: Sequence[float]) -> dict[str, Any
 
     An event such as `Disjoint` can affect a row in several ways. The bounds are given for the way with the largest
     epsilon. The keys are "pld", "cf", "rdp" and "rdp_classic" (None if an accountant gives no bound), the reported
-    "epsilon", and the "method" that gave it. `orders` are the Rényi orders. Raise `Refused` if the accountants
-    disagree.
+    "epsilon", and the "method" that gave it, as in `privaware.accounting.bounds`. `orders` are the Rényi orders. Raise
+    `Refused` if the accountants disagree.
     """
     return _dearest(event, delta, tuple(orders), full=True)
 
@@ -108,10 +108,11 @@ def _dearest(event: Event, delta: float, orders: tuple[float, ...], *, full: boo
     """Return the bounds of `bounds` for the way with the largest epsilon, after the accountants were compared.
 
     1. If the CF accountant gives no epsilon for the whole event, Rényi bounds replace the PLD bound.
-    2. If the CF and the PLD accountant disagree, raise `Refused`, except for a private selection in two cases.
-    3. If they nearly agree on a private selection, and a Rényi bound is above both, this bound is reported.
-    4. If the CF accountant has less for a private selection than a PLD bound of at most `SMALL_SELECTION`, the PLD
-       bound is reported.
+    2. If the CF and the PLD accountant disagree, raise `Refused`, except in the cases of points 3 and 4.
+    3. If they differ on a private selection by a fraction of at most `NEARLY`, and a Rényi bound is at least as large
+       as both, this bound is reported.
+    4. If the PLD bound of a private selection is at most `SMALL_SELECTION`, and above the epsilon of the CF accountant,
+       the PLD bound is reported.
 
     `orders` are the Rényi orders. Without `full`, Rényi bounds that the reported epsilon does not need are left out.
     """
@@ -201,7 +202,7 @@ def _agree(pld: float, cf: float, floor: float) -> bool:
 
 
 def _nearly(pld: float, cf: float) -> bool:
-    """Return whether the epsilons of the PLD and the CF accountant disagree, but by a fraction of at most `NEARLY`."""
+    """Return whether the PLD and CF epsilons disagree, but by at most the fraction `NEARLY` of the larger one."""
     gap = abs(pld - cf) / max(pld, cf, FLOOR)
     return AGREEMENT < gap <= NEARLY and abs(pld - cf) > FLOOR
 

@@ -117,8 +117,9 @@ def dominating_pair(event: Event) -> tuple[Array, Array, float]:
     """Return (losses, probabilities if nothing fails, probability of failure) of a pair that dominates `event`.
 
     `event` is a private selection, a group, a choice of events, a composition or an event on disjoint parts. The pair
-    is computed from an upper bound on the privacy profile. Raise `Refused` for an unproven event, and for an event of
-    another kind, which has a formula of its own. Raise `OutOfReach` if the losses do not fit a grid.
+    holds in both directions. It is computed from an upper bound on the privacy profile. Raise `Refused` for an unproven
+    event, and for an event of another kind, which has a formula of its own. Raise `OutOfReach` if the losses do not fit
+    a grid.
     """
     if isinstance(event, Unproven):
         raise Refused(f"no guarantee can be computed: {event.reason}")
@@ -157,8 +158,8 @@ def runs(selected: Selected) -> tuple[list[Terms], float]:
 def _trade_offs(selected: Selected, delta: float) -> list[SelectionTradeOff]:
     """Return the trade-off bound for every alternative and direction of a run of the private selection `selected`.
 
-    The bounds are for runs that do not fail, and are precise down to the selection's `delta`. Raise `OutOfReach` if the
-    losses do not fit a grid.
+    The bounds are for runs that do not fail, and are precise where the delta of the selection is `delta` or more. Raise
+    `OutOfReach` if the losses do not fit a grid.
     """
     out = []
     for terms in runs(selected)[0]:

@@ -83,7 +83,7 @@ def convert(orders: Sequence[float], curve: Array, delta: float, *, classic: boo
 
 
 def curve(terms: Terms, orders: tuple[float, ...] = ORDERS) -> Array:
-    """Return the Rényi divergences of the composition `terms` at `orders`, the larger direction at each order."""
+    """Return the Rényi divergences of `terms`, zCDP included, at `orders`: the larger direction at each order."""
     totals = [
         sum((n * _either(pair, direction, orders) for pair, n in terms.pairs), np.zeros(len(orders)))
         for direction in (terms.directions() or ("remove",))

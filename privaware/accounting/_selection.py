@@ -53,7 +53,8 @@ def parameters(selected: Selected) -> tuple[float, float]:
     Parameters
     ----------
     selected
-        The private selection, with a negative binomial or logarithmic trial-count distribution.
+        The private selection, with a negative binomial or logarithmic trial-count distribution. A Poisson distribution
+        is not refused, but its result has no meaning.
 
     Returns
     -------
@@ -197,8 +198,8 @@ class SelectionTradeOff:
     def _lines(self) -> tuple[Array, Array, Array]:
         """The upper envelope of the lines of all intervals, as three arrays; line i is `tops[i] - slopes[i] * s`.
 
-        The arrays are `tops`, `slopes` in descending order, and the logarithms of the s at which the next line takes
-        over.
+        The arrays are `tops`, `slopes` in descending order, and the logarithms of the s at which line i + 1 exceeds
+        line i (one entry less).
         """
         u = self._abscissae()
         middle = (u[1:] + u[:-1]) / 2

@@ -398,7 +398,7 @@ def _bucketed(pairs: dict[DominatingPair, int]) -> dict[DominatingPair, int]:
 
 
 def contains(event: Event, kind: type[Event]) -> bool:
-    """Return whether an event of type `kind` occurs anywhere inside `event`."""
+    """Return whether `event`, or an event anywhere inside it, is of type `kind`."""
     return any(isinstance(part, kind) for part in nested(event))
 
 

@@ -80,7 +80,7 @@ class TradeOff:
 
 @lru_cache(maxsize=64)
 def trade_off(event: Event) -> TradeOff:
-    """Return the trade-off curve of an event; raise `Refused` if the event is unproven.
+    """Return the trade-off curve of an event; raise `Refused` if it contains an `Unproven` event.
 
     Parameters
     ----------

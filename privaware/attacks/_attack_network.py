@@ -60,8 +60,9 @@ class Reuse:
 class PosteriorNetwork(nn.Module):
     """A network that returns the log odds that each row is a member of the training set.
 
-    `forward` takes sorted posteriors (rows, classes) and whether the label is predicted (rows, 1), or sorted log odds
-    and the log odds of the label in the same shapes. There are 92,482 parameters for ten classes.
+    `forward` takes sorted posteriors (rows, classes) and 1 where the model predicts the row's label, else 0 (rows, 1).
+    It also takes sorted log odds and the log odds of the label in these shapes. The result has the shape (rows,). There
+    are 92,482 parameters for ten classes.
     """
 
     def __init__(self, classes: int) -> None:
@@ -78,8 +79,8 @@ class GradientNetwork(nn.Module):
     """A network that returns the log odds that each row is a member of the training set.
 
     `forward` takes posteriors (rows, classes), losses (rows, 1), one-hot labels (rows, classes) and inputs of the last
-    layer (rows, `width`), from which it computes with the gradient of the last layer. There are 159,043 parameters for
-    ten classes and `width` 300.
+    layer (rows, `width`), from which it computes with the gradient of the last layer. The result has the shape (rows,).
+    There are 159,043 parameters for ten classes and `width` 300.
     """
 
     def __init__(self, classes: int, width: int) -> None:
@@ -107,7 +108,7 @@ class GradientNetwork(nn.Module):
 
 
 def _branch(inputs: int, *, dropout: float = 0.0, ends: bool = False) -> nn.Sequential:
-    """Return a perceptron with 128 hidden units and 64 outputs, and dropout with probability `dropout` between them.
+    """Return a perceptron with 128 hidden units, ReLU and dropout (with probability `dropout`), and 64 outputs.
 
     `inputs` is the number of inputs. `ends` adds ReLU and dropout after the outputs.
     """
@@ -132,8 +133,8 @@ def scores_by_network(
 ) -> np.ndarray:
     """Train a network to tell members of the shadow models of `game` from non-members, and score the candidate rows.
 
-    `build()` returns the untrained network, whose output is the log odds that a row is a member, and
-    `inputs(model, rows, device)` returns its arguments. `settings` are the learning rate, batch size and epochs of the
+    `build()` returns the untrained network, whose output is the log odds that a row is a member, and `inputs(model,
+    rows, device)` returns its arguments as NumPy arrays. `settings` are the learning rate, batch size and epochs of the
     network. `reuse` holds the last network: if it fits the game, it is used and nothing is trained, otherwise it is set
     to the network that is trained here. `reads` is a name for what `inputs` computes; a network fits only games with
     the same `settings` and `reads`. Return one score for each candidate row, the log odds that it is a member. Raise
@@ -240,7 +241,9 @@ def _fit(network: nn.Module, parts: list[Tensor], generator: Any, lr: float, bat
 class _Steps:
     """Steps of Adam. On a GPU one step is recorded and replayed, because launching kernels takes longer than they do.
 
-    `parts` are the arguments of `network` and, last, 1 for a member and 0 for a non-member.
+    `take(rows)` does one step on the examples with the indices `rows`. `batch` is the size of a full batch; only steps
+    on full batches are recorded. `parts` are the arguments of `network` and, last, 1 for a member and 0 for a
+    non-member.
     """
 
     def __init__(self, network: nn.Module, parts: Sequence[Tensor], lr: float, batch: int) -> None:

@@ -1,7 +1,8 @@
 """Lower bounds on epsilon from the scores of an attack, or from its guesses in one run.
 
-A lower bound is evidence against a claim, never a guarantee of its own. `epsilon_lower` needs independent runs.
-`epsilon_from_guesses` needs one run with many canaries. `shift_lower` needs independent Gaussian scores.
+A canary is a row or a gradient that an audit plants. A lower bound is evidence against a claim, never a guarantee of
+its own. `epsilon_lower` needs independent runs. `epsilon_from_guesses` needs one run with many canaries. `shift_lower`
+needs independent Gaussian scores.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -91,10 +92,10 @@ def _best_inequality(
 ) -> float:
     """Return the `value` of the best threshold and inequality, tested on the second half of the scores.
 
-    `second` has all scores with and without the canary. `value` maps the two results of `_limits` to a number for each
-    inequality and threshold; the two limits of an inequality hold jointly with `confidence`. The best threshold and
-    inequality are chosen on the first half of the scores. With `pilot` they are chosen on the pilot, and all scores are
-    tested.
+    `second` has two arrays: all scores with the canary, and all scores without it. `value` maps the two results of
+    `_limits` to a number for each inequality and threshold; the two limits of an inequality hold jointly with
+    `confidence`. The best threshold and inequality are chosen on the first half of the scores. With `pilot` they are
+    chosen on the pilot, and all scores are tested.
     """
     if pilot is None:
         first = [scores[: len(scores) // 2] for scores in second]
@@ -285,7 +286,7 @@ def _chi_nodes(freedom: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _largest(refuted: Callable[[float], bool], most: float) -> float:
-    """Return the largest value from 0 to `most` that is refuted, rounded down; 0 if 0 is not refuted.
+    """Return the largest refuted value from 0 to `most`, or slightly less (60 bisections); 0 if 0 is not refuted.
 
     `refuted` must be true up to some value, and false above it.
     """

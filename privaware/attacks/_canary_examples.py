@@ -37,9 +37,10 @@ def canary_examples(
 ) -> CanaryScores:
     """Train `network` once, with each of `canaries` more examples included with probability 1/2; return their scores.
 
-    The score is minus the final value of the canary's parameter. `inputs` and `targets` are the ordinary examples.
-    `noise` is the noise multiplier, and `rows` the declared number of rows. The update is plain SGD without averaging,
-    whatever `descent` says. Updates are post-processing, so the parameters reveal the noisy sums.
+    The score is minus the final value of the canary's parameter. `descent` has the settings of DP-SGD. `inputs` and
+    `targets` are the ordinary examples. `noise` is the noise multiplier. `rows` is the declared number of rows, as for
+    `Descent.run`. The update is plain SGD without averaging, whatever `descent` says. Updates are post-processing, so
+    the parameters reveal the noisy sums.
     """
     coins = rng.initial.random(canaries) < 0.5
     chosen = torch.from_numpy(1 + np.flatnonzero(coins))
@@ -86,7 +87,8 @@ class _WithCanaries(nn.Module):
 class _CanaryLoss:
     """The loss `inner` of the network, plus `CANARY_GRADIENT` times the last output, which is the canary's parameter.
 
-    The last output is the constant 0 for ordinary examples. `inner` gets the other outputs.
+    The last output is the constant 0 for ordinary examples. `inner(outputs, targets)` gets the other outputs; for a
+    canary these are constant zeros, without a gradient.
     """
 
     inner: Callable[..., Tensor]

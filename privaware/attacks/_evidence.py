@@ -42,8 +42,9 @@ class Evidence:
 
     `epsilon_lower` holds with `confidence`, and `epsilon_alarm` with 99.9%. The claim is `refuted` if `epsilon_alarm`
     exceeds `epsilon_claimed`, or if the trade-off function of the claimed events is refuted with 99.9% confidence.
-    `method` names the test, and `assumes` the assumptions of the bounds. `inside` and `outside` are scores, which
-    appear in no output.
+    `method` names the test, and `assumes` the assumptions of the bounds. `inside` and `outside` are the scores with and
+    without the canary: of runs, or of canaries that were and were not in the data. They are left out of `repr` and
+    `to_json`.
     """
 
     epsilon_claimed: float
@@ -58,9 +59,10 @@ class Evidence:
     outside: np.ndarray = field(repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dictionary of JSON values without scores.
+        """Return a dictionary of JSON values: the fields without the scores, and what the scores give.
 
-        `roc` has pairs [false positive rate, true positive rate].
+        These are the numbers of scores (`members` and `non_members`), the AUC and true positive rates with intervals,
+        and `roc`, a list of pairs [false positive rate, true positive rate].
         """
         area = auc(self.inside, self.outside)
         rates = [tpr_at_fpr(self.inside, self.outside, fpr, self.confidence) for fpr in FPRS]
@@ -150,9 +152,9 @@ def _evidence(
 
 
 def _guesses(canaries: CanaryScores) -> list[dict[str, int]]:
-    """Return, for each pair in `GUESSED_FRACTIONS`, the numbers of canaries, guesses and right guesses.
+    """Return the numbers of canaries, guesses and right guesses for each pair of fractions in `GUESSED_FRACTIONS`.
 
-    The keys are "canaries", "guesses" and "correct".
+    A pair is (fraction guessed to be out, fraction guessed to be in). The keys are "canaries", "guesses" and "correct".
     """
     order, count = np.argsort(canaries.scores, kind="stable"), len(canaries)
     tried = []

@@ -55,8 +55,9 @@ class Game:
     """What an attack sees of a membership game: a released model and candidate rows. Some of these rows trained it.
 
     `auxiliary` are the attacker's own rows; they did not train the model. `shadows` are models that the attacker
-    trained, all with or all without privacy (`shadow_training`). The game does not hold which candidate rows trained
-    the released model. `device` is where an attack computes.
+    trained, all with or all without privacy (`shadow_training` is "private", "without privacy", or "none" without
+    shadow models). The game does not hold which candidate rows trained the released model. `device` is where an attack
+    computes.
     """
 
     model: Model
@@ -94,7 +95,10 @@ class Game:
         return np.array([shadow.inside for shadow in self.shadows], dtype=bool).reshape(-1, len(self.rows))
 
     def reordered(self, order: np.ndarray) -> Game:
-        """Return the game with the candidate rows at the positions `order`, or those where the mask `order` is true."""
+        """Return the game with the candidate rows at the positions `order`, or those where the mask `order` is true.
+
+        The masks of the shadow models are reordered in the same way.
+        """
         shadows = tuple(replace(shadow, inside=shadow.inside[order]) for shadow in self.shadows)
         return replace(self, rows=self.rows.take(order), shadows=shadows)
 
@@ -188,14 +192,15 @@ def challenge(model: Model, members: Data, non_members: Data, rng: Rng, device: 
 
 
 def joined(first: Data, second: Data) -> Data:
-    """Return the rows of `first` followed by the rows of `second`, with the schema of `first`."""
+    """Return the rows of `first` followed by the rows of `second`, with the unchanged schema of `first`."""
     return replace(first, x=np.concatenate([first.x, second.x]), y=np.concatenate([first.y, second.y]))
 
 
 def _same(one: Model, two: Model) -> bool:
     """Return whether two models are the same release: one object, or equal architectures and tensors.
 
-    Two objects with the architecture "constant" never count as the same release, because they may agree by chance.
+    Two different objects with the architecture "constant" never count as the same release, because they may agree by
+    chance.
     """
     if one is two:
         return True

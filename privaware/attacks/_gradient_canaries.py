@@ -101,8 +101,8 @@ class CanaryRng(Rng):
     Each of `canaries` canaries is in the data with probability 1/2 (`inside`). It adds the declared sensitivity to one
     value of each array that has at least `canaries` values. In a Poisson sample it takes part with the probability of a
     row. Its score (`scores`) is the sum over arrays of the log-likelihood ratio of "in" against "out" at the declared
-    noise; it is a valid score whatever the actual noise is. `largest` is the size of the largest array without
-    canaries.
+    noise; it is a valid score whatever the actual noise is. `largest` is the size of the largest array that was noised
+    without canaries; with `canaries=0` these are all arrays.
     """
 
     def __init__(self, rng: Rng, *, canaries: int) -> None:
@@ -141,10 +141,11 @@ class CanaryRng(Rng):
     def _with_canaries(self, release: Any, exact: Any, noise: Any, sensitivity: Any, ratios: Any) -> Any:
         """Return `exact` with canaries and noise, and add to the canaries' scores; each canary changes one value.
 
-        `release` adds the noise, and `ratios(values, noise)` computes log-likelihood ratios from values in units of the
-        sensitivity. `noise` is the noise multiplier, and `sensitivity` is the length of a canary; an array of several
-        numbers raises `WrongInput`. A canary takes part only if it is in the data and in the present sample. An array
-        with fewer values than canaries is released without canaries.
+        `release(exact, noise, sensitivity)` adds the noise to an array, and `ratios(values, noise)` computes
+        log-likelihood ratios from values in units of the sensitivity. `noise` is the noise multiplier, and
+        `sensitivity` is the length of a canary. If one of them is an array of several numbers, raise `WrongInput`. A
+        canary takes part only if it is in the data and in the present sample. An array with fewer values than canaries
+        is released without canaries.
         """
         size = 1 if isinstance(exact, float) else math.prod(exact.shape)
         if not self.canaries or size < self.canaries:

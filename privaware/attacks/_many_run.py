@@ -56,11 +56,11 @@ def many_runs(
     say: Callable[[str], None] | None = None,
     vector: Callable[[Any, Schema], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run `mechanism` `runs` times on `data` with the row `canary` and as often without it; return the scores of both.
+    """Run `mechanism` `runs` times on `data` with the row `canary` and as often without it; return both score arrays.
 
-    `noise` is the noise multiplier. Nothing is charged here. The first quarter of the runs of each side is not scored
-    (`directed_scores`), so there are fewer scores than runs. `say` gets lines about the progress. `vector` converts a
-    release to numbers; the default is `release_vector`.
+    `noise` is the noise multiplier. Nothing is charged here. The scores with the canary come first. The first quarter
+    of the runs of each side is not scored (`directed_scores`), so there are fewer scores than runs. `say` gets lines
+    about the progress. `vector` converts a release to numbers; the default is `release_vector`.
     """
     numbers = vector or release_vector
     neighbour = joined(data, canary)
@@ -74,10 +74,11 @@ def many_runs(
 
 
 def directed_scores(within: np.ndarray, without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of the runs with and without the canary: each release times a direction that tells them apart.
+    """Return the scores of the runs with and without the canary, along a direction that tells them apart.
 
     `within` and `without` are the releases with and without the canary, with shape (runs, numbers). The first quarter
-    of the runs of each side (at least two runs) chooses the direction, and is not scored. Each other run has one score.
+    of the runs of each side (at least two runs) chooses the direction, and is not scored. The score of each other run
+    is the scalar product of its release and the direction.
     """
     first = max(int(PILOT_FRACTION * len(within)), 2)
     direction = _direction(within[:first], without[:first])
@@ -88,7 +89,7 @@ def _direction(within: np.ndarray, without: np.ndarray) -> np.ndarray:
     """Return the difference of the means of both sides, each number divided by the sum of its variances on both sides.
 
     `within` and `without` are releases with and without the canary, of shape (runs, numbers); `without` is subtracted.
-    The direction is scaled so that its largest absolute entry is 1.
+    A variance of 0 is replaced by a tiny number. The direction is scaled so that its largest absolute entry is 1.
     """
     difference = within.mean(axis=0) - without.mean(axis=0)
     spread = within.var(axis=0) + without.var(axis=0)

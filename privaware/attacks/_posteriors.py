@@ -27,7 +27,7 @@ __all__ = [
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
     """Yield the raw outputs of each model on the same rows, with shape (rows, outputs), computed on `device`.
 
-    Equal features of consecutive models are computed once.
+    Raw outputs of a classifier are its logits. Equal features of consecutive models are computed once.
     """
     last: tuple[Any, ...] = ()
     for model in models:
@@ -38,7 +38,7 @@ def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.nda
 
 
 def _columns(model: Model, rows: Data) -> np.ndarray:
-    """Return the columns of `rows` that the model uses; a model trained after a selection uses fewer columns."""
+    """Return the values of the columns that the model uses; one trained after a selection uses fewer columns."""
     return rows.keep(tuple(column.name for column in model.schema.used)).x
 
 

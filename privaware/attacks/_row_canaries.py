@@ -104,7 +104,7 @@ def _values(column: Column, count: int, draw: np.random.Generator, shape: tuple[
 
     A category is a uniform code. A number is its lower bound with probability 1/4, its upper bound with probability
     1/4, and otherwise uniform between the bounds. A text is twelve random words. An image has the shape `shape` and
-    uniform pixels between 0 and 1, as bytes.
+    uniform pixels between 0 and 1, stored as the bytes of float32 numbers.
     """
     if column.kind == "image":
         return as_bytes(draw.random((count, *shape)))

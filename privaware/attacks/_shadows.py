@@ -1,4 +1,4 @@
-"""Train the shadow models of an attacker, all as one population if the learner supports it."""
+"""Train the shadow models of an attacker, all together as one stack if the learner is a `SubsetLearner`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
 class ShadowPlan:
     """The number of shadow models (`count`), and how they are trained.
 
-    By default (`learner` and `noise` None) they are trained like the target: with its learner, its noise multiplier,
-    and its private selection (`Then`) or search (`FoundModel` of strategies), if it has one. `noise = 0` trains without
-    privacy. `online` shadow models, whose number must be even, see candidate rows, each row in half of them. Other
-    shadow models see only the attacker's rows, which are disjoint from the candidate rows.
+    `learner` trains them with the noise multiplier `noise`. If one of the two is None, the target's is used. The
+    target's learner includes its private selection (`Then`) or search (`FoundModel` of strategies), if it has one.
+    `noise = 0` trains without privacy. `online` shadow models, whose number must be even, see candidate rows, each row
+    in half of them. Other shadow models see only the attacker's rows, which are disjoint from the candidate rows.
     """
 
     count: int = 1
@@ -110,7 +110,7 @@ def halves_game(
         The mechanism that trains the target.
     halves
         Training and test rows of the target, and of the shadow models. The candidate rows are the target's test rows
-        and as many of its training rows.
+        and as many random training rows of the target (or all, if there are fewer).
     noise
         The noise multiplier of the target.
     rng

@@ -94,9 +94,10 @@ def likelihoods(
 def _normal(shadows: np.ndarray, mask: np.ndarray, pooled: bool, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each row's confidences over the shadow models in `mask`.
 
-    `shadows` are the confidences, with shape (models, rows, queries), and `mask` has shape (models, rows). With
-    `pooled` all rows share one deviation. Raise `WrongInput` if a row has too few such shadow models; `what` says for
-    the message what they did with the row ("saw" or "did not see").
+    `shadows` are the confidences, with shape (models, rows, queries), and `mask` has shape (models, rows). The mean has
+    shape (rows, queries), and so has the deviation; with `pooled` all rows share one deviation, of shape (1, queries).
+    Raise `WrongInput` if a row has no such shadow model, or without `pooled` fewer than two; `what` says for the
+    message what they did with the row ("saw" or "did not see").
     """
     counts = mask.sum(axis=0)
     if counts.min() < (1 if pooled else 2):

@@ -66,7 +66,9 @@ def rmia(game: Game, rng: Rng, gamma: float = 1.0, slope: float = 0.3) -> np.nda
 
 
 def _log_ratios(game: Game, rows: Data, inside: np.ndarray, slope: float) -> np.ndarray:
-    """Return `ln p(x | model) - ln p(x)` for each row, with `game.model`; NaN for a row that all shadow models saw.
+    """Return `ln p(x | model) - ln p(x)` for each row; NaN for a row that all shadow models saw.
+
+    p(x | model) is the probability that `game.model` gives to the label of the row.
 
     `inside` (models, rows) says which shadow model saw which row. `slope` is as in `marginals`, which computes p(x).
     """

@@ -40,12 +40,13 @@ def threshold(game: Game, rng: Rng, statistic: str = "loss", reverse: bool = Fal
         "loss", "confidence" (of the predicted class) or "entropy". A regression has only "loss"; its other
         statistics raise `WrongInput`.
     reverse
-        Negate the scores.
+        Negate the scores, so that a lower loss or entropy, or a higher confidence, gives a lower score.
 
     Returns
     -------
     numpy.ndarray
-        One score for each candidate row; higher means more likely a member.
+        One score for each candidate row: minus the loss, the confidence, or minus the entropy. Without `reverse`,
+        higher means more likely a member.
     """
     expect_one_of("threshold", STATISTICS, statistic=statistic)
     (values,) = outputs([game.model], game.rows, game.device)

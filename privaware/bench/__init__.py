@@ -1,4 +1,4 @@
-"""The benchmark of `privaware bench`: a grid of learners on public data, its stored cells, tables and page."""
+"""The benchmark of `privaware bench`: a grid of learners on public data, its stored results, tables and page."""
 
 from __future__ import annotations
 

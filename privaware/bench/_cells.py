@@ -1,13 +1,17 @@
 """The cells of a benchmark: one learner, network, data set, epsilon and seed each.
 
-The settings of a cell are a dict of plain values: `learner` (its name in the grid), `algorithm` (the name of a learner
-in the registry) and the `settings` of that learner, `network` (a name) and its `architecture` (a description, or None),
-`data` (a name) and its `rows` (the table that says which rows, see `_rows.py`), `delta`, `epsilon` (None for a
-baseline, which is trained without noise), `seed`, `attacks` (names, or tables of a name and settings) and, if attacks
-need shadow models, `shadows` (their number) and `shadow` (their settings). A batch is a list of cells that differ in
-epsilon and seed only, so they train on the same rows and are attacked with the same shadow models. Each cell is trained
-alone, and all its random numbers follow from its own settings, so on one device it repeats bit for bit, whatever is
-trained before or beside it.
+The settings of a cell are a dict of plain values:
+
+- `learner` is the learner's name in the grid, `algorithm` its name in the registry, and `settings` its settings.
+- `network` is a name, and `architecture` a description of the network, or None.
+- `data` is a name, and `rows` the table that says which rows (see `_rows.py`).
+- `delta`, `seed`, and `epsilon`, which is None for a baseline: a model trained without noise.
+- `attacks` is a list of names, or of tables of a name and settings.
+- `shadows` is the number of shadow models and `shadow` their settings, if there are any.
+
+A batch is a list of cells that differ in epsilon and seed only, so they train on the same rows and are attacked with
+the same shadow models. Each cell is trained alone, and all its random numbers follow from its own settings, so on one
+device it repeats bit for bit, whatever is trained before or beside it.
 """
 
 from __future__ import annotations
@@ -162,9 +166,9 @@ def _price_key(event: Event, epsilon: float, delta: float) -> str:
 def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
     """Compute the noise multiplier of every cell that `prices` lacks, and store it there; nothing is trained.
 
-    No row of built-in data is read. Baselines and algorithms without a proven guarantee need no stored number. Cells
-    that differ only in seed, network or attacks have the same noise multiplier: all but the first of them in this
-    process are skipped.
+    No row of built-in data is read; the user's own files are read for their schema. Baselines and algorithms without a
+    proven guarantee need no stored number. Cells that differ only in seed, network or attacks have the same noise
+    multiplier: all but the first of them in this process are skipped.
     """
     for cell in cells:
         asked = {

@@ -132,7 +132,7 @@ def _epsilons(who: str, values: Any) -> list[float]:
 
 
 def _attacks(wanted: Any) -> list[Any]:
-    """Return `wanted`, the entry `attacks` of a grid, as a list of names and of tables of a `name` and settings.
+    """Check `wanted`, the entry `attacks` of a grid, and return a copy: names, and tables of a `name` and settings.
 
     Raise `WrongInput` if it is no such list, or for an unknown attack or setting.
     """
@@ -163,10 +163,10 @@ def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
 def _architecture(name: str, table: Any) -> dict[str, Any]:
     """Return the description of a network, from which the network can be built.
 
-    `table` is a description, with the `name` of an architecture, or gives the end of a published network's name, such
-    as {named = "resnet20.colour.268346"}; then the description is the published one without its entries `inputs` and
-    `outputs`. Raise `WrongInput` for a table with neither, and unless exactly one published network has this end. The
-    argument `name` is the name of the network in the grid, for errors.
+    `table` may be a description, with the `name` of an architecture, which is returned. Or it gives the end of a
+    published network's name, such as {named = "resnet20.colour.268346"}; then the published description is returned,
+    without its entries `inputs` and `outputs`. Raise `WrongInput` for a table with neither, and unless exactly one
+    published network has this end. The argument `name` is the name of the network in the grid, for errors.
     """
     expect(isinstance(table, dict), f"architectures.{name}", "a table", table)
     if "named" not in table:

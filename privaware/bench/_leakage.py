@@ -1,14 +1,15 @@
 """Membership attacks on the models of a benchmark: the AUC of each attack on each model, with its interval.
 
 Members are training rows and non-members are test rows, as many of each. The cell's `shadows` is the number of shadow
-models: the cell's network, trained without noise or clipping on rows of the attacker (protocols "halves" and
-"dpmlbench" set half of all rows aside for that), with the settings `shadow` of the cell or else the learner's own. If
-the model of a learner is no network (a constant, trees), the learner itself, without noise, trains the shadow models.
-Consecutive cells with the same network, rows and shadow settings have the same attacker: shadow models and attack
-networks are trained once for all of them. An attack is a name, or a table of its `name` and settings.
+models. A shadow model has the network of the cell, and is trained without noise or clipping on rows of the attacker;
+the protocols "halves" and "dpmlbench" set half of all rows aside for the attacker. Its training settings (`SHARED`) are
+those of the attacked learner, unless the settings `shadow` of the cell override them. If the model of a learner is no
+network (a constant, trees), the learner itself, without noise, trains the shadow models. Consecutive cells with the
+same network, rows and shadow settings have the same attacker: shadow models and attack networks are trained once for
+all of them. An attack is a name, or a table of its `name` and settings.
 
-The result `auc LABEL` is the tailored AUC of an attack; `attacks` has the plain AUC and its 95% interval by label, and
-`attack_failures` the reason of every attack that failed.
+The result `auc LABEL` is the tailored AUC of an attack (its AUC, or 0.5 if that is lower); `attacks` has the plain AUC
+and its 95% interval by label, and `attack_failures` the reason of every attack that failed.
 """
 
 from __future__ import annotations
@@ -126,10 +127,10 @@ def attack_results(
 ) -> dict[int, Result]:
     """Play every attack in the settings `cell` against each of `models`; return a dict for each key of `models`.
 
-    `models` were trained by `learner` on the training rows of `rows`. The dict has `auc LABEL` (the tailored AUC of the
-    attack LABEL), `attacks` (the plain AUC and its 95% interval by label) and `attack_failures` (the reason of every
-    failed attack by label). A failed attack stops no other attack; if the shadow models cannot be trained, only the
-    attacks that need them fail. The dicts are empty if the cell has no attacks.
+    `models` were trained by `learner` on the training rows of `rows`. The dict has `auc LABEL` (the AUC of the attack
+    LABEL, at least 0.5), `attacks` (by label, a dict with the plain `auc` and its 95% `auc_interval`) and
+    `attack_failures` (the reason of every failed attack by label). A failed attack stops no other attack; if the shadow
+    models cannot be trained, only the attacks that need them fail. The dicts are empty if the cell has no attacks.
     """
     if not cell.get("attacks") or not models:
         return {at: {} for at in models}

@@ -36,8 +36,8 @@ class Prices:
     ) -> float:
         """Return the noise multiplier called `key`, at which `cost(noise)` is (epsilon, delta)-DP.
 
-        `privaware.accounting` computes a noise multiplier that the file lacks. A `delta` other than `DEFAULT_DELTA`
-        must be part of `key`.
+        `privaware.accounting` computes a noise multiplier that is not stored; with `record` it is written to the file.
+        A `delta` other than `DEFAULT_DELTA` must be part of `key`.
         """
         return self.look_up(key, lambda: accounting.calibrate(cost, epsilon, delta))
 

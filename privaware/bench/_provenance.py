@@ -10,7 +10,7 @@ __all__ = ["commit", "machine"]
 
 
 def machine(device: str) -> str:
-    """Return the kind of processor for "cpu", else the name of the GPU."""
+    """Return the processor architecture for "cpu", such as "CPU (x86_64)", else the name of the GPU."""
     if device == "cpu":
         return f"CPU ({platform.machine()})"
     import torch

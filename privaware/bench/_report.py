@@ -44,7 +44,7 @@ PLOTS = (
 def bench_page(cells: Sequence[Cell], columns: str | None = None) -> str:
     """Return the HTML page of stored cells: charts against epsilon, a table, and the cells and attacks that failed.
 
-    `columns` names the columns of the table, separated by commas; None means the default of `chosen_columns`. The
+    `columns` names the columns of the table (see `chosen_columns`), separated by commas; None means its default. The
     charts are static SVG, and the page has no script.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -76,10 +76,10 @@ def _machines(cells: Sequence[Cell]) -> list[str]:
 
 
 def _section(data: str, network: str, rows: Sequence[SummaryRow]) -> dict[str, Any]:
-    """Return the charts of one data set and network, as `data`, `network` (empty for "-") and `plots` (title and SVG).
+    """Return a dict with the charts of one data set and network: `data`, `network` (empty for "-") and `plots`.
 
-    `rows` are its rows of the summary. A chart has a curve over epsilon for each learner; models without noise are left
-    out. A measure that no row has gets no chart.
+    `rows` are its rows of the summary. Each of `plots` is a dict with `title` and `svg`. A chart has a curve over
+    epsilon for each learner; models without noise are left out. A measure that no row has gets no chart.
     """
     plots = []
     for plot in PLOTS:

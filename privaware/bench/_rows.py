@@ -1,9 +1,9 @@
 """The public rows that a cell of a benchmark trains and tests on.
 
 A table in the grid says which rows. For built-in data it has `dataset`, and numbers of rows `train` and `test` if not
-all rows are wanted; the schema is known before a row is read. For the user's own data it has `file` and `target`,
-perhaps files with test rows (`test`) and with public rows for learners that need them (`auxiliary`), and
-`public = true`, because a benchmark trains many models without a ledger.
+all rows are wanted; the schema is known before a row is read. For the user's own data it has `file` and `target`. It
+must have `public = true`, because a benchmark trains many models without a ledger. It may have files with test rows
+(`test`), and with public rows for learners that need them (`auxiliary`).
 
 `protocol` is the split. "official" is the split of the data set. "halves" leaves half of the training rows and half of
 the test rows to the attacker, who trains shadow models on them. "dpmlbench" is the split of the paper DPMLBench for
@@ -216,9 +216,10 @@ def _load(table: str, needs_public: bool, ensemble: bool) -> BenchRows:
 
 
 def _first(data: Data, count: int | None) -> Data:
-    """Return the first `count` rows of `data` in a fixed public order, with a schema that declares `count` rows.
+    """Return `count` rows of `data`, with a schema that declares `count` rows.
 
-    `data` is returned unchanged if `count` is None, or at least the number of rows of `data`.
+    They are the first rows in a fixed order by a hash of the row number. `data` is returned unchanged if `count` is
+    None, or at least the number of rows of `data`.
     """
     if count is None or count >= len(data):
         return data

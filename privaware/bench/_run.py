@@ -50,8 +50,9 @@ class BenchState:
     def json(self) -> dict[str, Any]:
         """Return the state as plain values: the counts, and lists of failed trainings and attacks with their reasons.
 
-        `not_begun` is the number of cells that are neither trained nor failed. `attacks_failed` counts cells with at
-        least one failed attack.
+        `failures` has dicts with `cell` and `reason`, and `attack_failures` also with `attack`. `not_begun` is the
+        number of cells that are neither trained nor failed. `attacks_failed` counts cells with at least one failed
+        attack.
         """
         return {
             "cells": self.cells,

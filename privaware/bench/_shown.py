@@ -16,7 +16,7 @@ def spread(values: Iterable[float]) -> tuple[float, float]:
 
 
 def markdown(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table with the titles `head`, without a line break at its end.
+    """Return a Markdown table with the titles `head`, without a line break at its end; nothing is escaped.
 
     >>> print(markdown(["a", "b"], [[1, 2]]))
     | a | b |

@@ -19,7 +19,7 @@ TRAINED = ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell of an `item` (a table, figure or grid): settings, result and `run` (commit, machine, date, seconds)."""
+    """One cell of an `item` (a table, figure or grid): settings, result and `run` (commit, machine, date and so on)."""
 
     item: str
     settings: Settings

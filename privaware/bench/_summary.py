@@ -32,14 +32,15 @@ class SummaryRow:
     """The results of all seeds of one learner, network, data set and epsilon (None: trained without noise).
 
     `seeds` is their number. `score` is the mean of their scores, and `spread` the standard deviation (0 for one seed).
-    `values` has a list with one value a seed, by the name of the measure: `score` (accuracy, or R2), `utility_loss` (`1
-    - score / mean score of the baseline`, if that mean is above 0), `seconds` of training, and `auc`, `tailored_auc`
-    and `leakage` of the strongest attack, which is the one with the largest mean `tailored_auc`; `attack` is its label.
-    `leakage` is a fraction of the baseline's leakage (`metrics.privacy_leakage`). The baseline has the same data and
-    the same network, or else no choice of network. `auc:LABEL`, `tailored_auc:LABEL` and `leakage:LABEL` are the
-    measures of the attack LABEL. `intervals` has 95% intervals of the means by the same names: over seeds if there are
-    several, else over the test rows and the attacked rows of the one seed. They treat the mean of the baseline as
-    known.
+    `values` has, by the name of the measure, a list with one value for each seed. The measures are `score` (accuracy,
+    or R2), `utility_loss` (`1 - score / mean score of the baseline`, if that mean is above 0), `seconds` of training,
+    and `auc`, `tailored_auc` and `leakage` of the strongest attack. A `tailored_auc` is the AUC, or 0.5 if that is
+    lower. The strongest attack
+      is the one with the largest mean `tailored_auc`, and `attack` is its label. `leakage` is a fraction of the
+      baseline's leakage (`metrics.privacy_leakage`). The baseline has the same data and the same network, or else no
+      choice of network. `auc:LABEL`, `tailored_auc:LABEL` and `leakage:LABEL` are the measures of the attack LABEL.
+      `intervals` has 95% intervals of the means by the same names: over seeds if there are several, else over the test
+      rows and the attacked rows of the one seed. They treat the mean of the baseline as known.
     """
 
     learner: str
@@ -66,8 +67,9 @@ class SummaryRow:
         return mean(values) if values else None
 
     def json(self) -> dict[str, Any]:
-        """Return the row as plain values: the mean of each measure, its intervals, and the measures of each attack.
+        """Return the row as plain values: its names, and the mean of each measure by name.
 
+        `intervals` has the 95% intervals by measure, and `attacks` the same means and intervals by label of an attack.
         Values are fractions of 1, or seconds. A measure that no seed has is None.
         """
         names = ("score", "spread", "utility_loss", *ATTACK_MEASURES, "seconds")

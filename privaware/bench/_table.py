@@ -50,7 +50,7 @@ def chosen_columns(words: str | None, rows: Sequence[SummaryRow]) -> list[str]:
     Parameters
     ----------
     words : str or None
-        Such as "score,auc,leakage:black_box".
+        Such as "score,auc,leakage:black_box". A column may be of one attack only if `rows` have this attack.
     rows : sequence of SummaryRow
         The rows of the table.
 
@@ -99,9 +99,9 @@ def entry(row: SummaryRow | None, column: str) -> str:
 def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] | None = None) -> str:
     """Return a table with one line for each row of the summary; with a single column, one column for each epsilon.
 
-    `format` is "text", "markdown", "latex" or "csv". `columns` are as in `chosen_columns`. Numbers are means over
-    seeds, with 95% intervals in brackets. CSV always has one line for each row; what other formats show in per cent is
-    a fraction of 1 there, and the ends of an interval have their own columns.
+    `format` is "text", "markdown", "latex" or "csv". `columns` are names as `chosen_columns` returns them; None means
+    its default. Numbers are means over seeds, with 95% intervals in brackets. CSV always has one line for each row;
+    what other formats show in per cent is a fraction of 1 there, and the ends of an interval have their own columns.
 
     >>> row = SummaryRow(learner="linear", network="-", data="digits", epsilon=1.0, seeds=1, score=0.9, spread=0.0,
     ...     values={"score": [0.9]})
@@ -176,7 +176,7 @@ def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _latex(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a LaTeX tabular with the rules of the package booktabs."""
+    """Return a LaTeX tabular with the rules of the package booktabs; special characters are escaped."""
 
     def joined(values: Sequence[str]) -> str:
         return " & ".join(value.translate(SPECIAL) for value in values) + r" \\"

@@ -226,7 +226,7 @@ def with_run_options(verb: Verb) -> Verb:
 def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
     """Return the values of the `pairs` NAME=VALUE of a repeatable option, by name; a value is JSON or else text.
 
-    Raise `WrongInput`, which names `option`, for a pair without "=".
+    The dict is empty if `pairs` is None. Raise `WrongInput`, which names `option`, for a pair without "=".
     """
     try:
         return settings(pairs or [])
@@ -235,7 +235,7 @@ def named_values(option: str, pairs: list[str] | None) -> dict[str, Any]:
 
 
 def feature(text: str) -> dict[str, Any]:
-    """Return a feature of --features, NAME or NAME,SETTING=VALUE, as a dict.
+    """Return a feature of --features, NAME or NAME,SETTING=VALUE, as a dict; `WrongInput` for a setting without "=".
 
     >>> feature("pca,components=8,norm=2.0")
     {'name': 'pca', 'components': 8, 'norm': 2.0}

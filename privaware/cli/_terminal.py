@@ -12,7 +12,8 @@ __all__ = ["Terminal", "say", "show"]
 class Terminal:
     """Progress on standard error: one line for each sentence, and a progress bar for long work at a terminal.
 
-    There is no bar if standard error is not a terminal, or if `quiet` is set.
+    Call the object with a sentence to print it. There is no bar if standard error is not a terminal, or if the
+    attribute `quiet` is true.
     """
 
     def __init__(self) -> None:

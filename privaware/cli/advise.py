@@ -1,4 +1,4 @@
-"""`privaware advise`: say which epsilon an accuracy needs, and which findings apply to a data set."""
+"""`privaware advise`: say which epsilon an accuracy needs, and which measured findings apply to a data set."""
 
 from __future__ import annotations
 

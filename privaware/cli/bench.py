@@ -165,7 +165,7 @@ def report(
 
 
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
-    """Return the cells of a store that have a learner and an epsilon, and their numbers by name.
+    """Return the cells of a store whose settings have `learner` and `epsilon` (None counts), and their numbers by name.
 
     `cells` counts all of them, `done` the trained ones, `failed` failed trainings, and `attacks_failed` the cells with
     a failed attack. Raise `WrongInput` if there is no such cell.

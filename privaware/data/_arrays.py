@@ -203,7 +203,7 @@ def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: st
 
 
 def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> Raw:
-    """Return a table with the columns `text` and `class` (the folder of a file); `where` is the name of the table."""
+    """Return a table with the columns `text` and `class` (the label of a file); `where` is the name of the table."""
     import pandas as pd
 
     texts = []
@@ -235,7 +235,7 @@ def _image(file: Path, named: Callable[[], str], expansion: Expansion) -> np.nda
 
 
 def _opened(file: Path, named: Callable[[], str]) -> Image.Image:
-    """Return the opened image; only its header is read.
+    """Return the opened image; only its header is read. Pillow's error for a damaged file is passed on.
 
     Raise `WrongInput`, which calls the file `named()`, for an image that Pillow refuses for its size (about 180 million
     pixels or more).

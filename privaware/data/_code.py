@@ -149,9 +149,9 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> NoR
 def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
-    Infinite numbers become NaN, too. `outside` counts the values that are not missing, and those of them that are not
-    of the kind of `column`. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and for any
-    value that would become NaN if `column.missing` is "refuse".
+    Infinite numbers become NaN, too. `outside` counts the values that are not missing and, separately, the values of
+    another kind than `column` has. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and
+    for any value that would become NaN if `column.missing` is "refuse".
     """
     values = batch.values(column.name)
     numbers, missing = _PARSERS[column.kind](values, column)
@@ -215,8 +215,8 @@ def _texts(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 def _pictures(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     """Return an object array with the float32 pixels of each image of `batch` as bytes.
 
-    If `batch` has `cells`, its column already holds such bytes and is returned. If `batch` has no images, the array is
-    empty. `outside` is not used.
+    If `batch` has `cells`, its column already holds such bytes and is returned. If `batch` has no images, the array has
+    length 0. `column` only names the column, and `outside` is not used.
     """
     if batch.cells is not None:
         return np.asarray(batch.values(column.name))
@@ -323,7 +323,7 @@ def _parsed_times(values: Values, column: Column) -> tuple[np.ndarray, np.ndarra
 
 
 def has_date_type(values: pd.Series) -> bool:
-    """Return whether the type of a column is a date or a time stamp; texts that spell dates do not count."""
+    """Return whether the dtype of a column is a date or a time stamp; a column of texts or objects does not count."""
     return values.dtype.kind == "M" or str(values.dtype).startswith(("date32", "date64", "timestamp"))
 
 

@@ -131,7 +131,7 @@ class CsvFile:
         """Return the table, whose columns are called `self.names`; columns of plain numbers become numbers.
 
         With `names` only these columns are parsed and returned, in the order of the file. If `names` is empty, the
-        first column is parsed. If one of `names` is absent, all columns are parsed.
+        first column is parsed. If one of `names` is absent, all columns are parsed and returned.
         """
         needed = set(self.names if names is None else names) or {self.names[0]}
         only = self._positions(needed if needed <= set(self.names) else None)
@@ -150,7 +150,10 @@ class CsvFile:
         return self._frame([self._values(block, only)], only)
 
     def column(self, name: str) -> pd.Series:
-        """Return the column called `name` of all rows, as `series_of` returns it: numbers, or text as categories."""
+        """Return the column called `name` of all rows, as `series_of` returns it: numbers, or text as categories.
+
+        Raise `ValueError` if there is no such column.
+        """
         at = self.names.index(name)
         values = in_order(lambda block: spelt_or_text(next(self.columns(block, [at]))), self.blocks())
         return series_of(list(values)).rename(name)

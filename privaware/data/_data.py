@@ -47,9 +47,9 @@ class Rows(Protocol):
         ...
 
     def keep(self, names: tuple[str, ...]) -> Rows:
-        """Return the rows with only the columns in `names`, in the order of the schema.
+        """Return the rows and their schema with only the columns in `names`, in the order of the schema.
 
-        Rows of the form image or text stay as they are. Raise `WrongInput` for an unknown name.
+        Rows of the form image or text stay as they are. For a table, raise `WrongInput` for an unknown name.
         """
         ...
 
@@ -83,7 +83,7 @@ class Data:
     y : numpy.ndarray
         Class codes (rows,), or numbers for a regression; zeros if the rows have no target.
     begin : int, optional
-        A number that identifies this part of a large table; it is larger for a later part.
+        A number that identifies this part of a table; it is larger for a later part, and None if the rows are no part.
     """
 
     schema: Schema
@@ -119,13 +119,13 @@ class Data:
         return self
 
     def take(self, index: np.ndarray | slice) -> Data:
-        """Return some of the rows, by mask, position or slice; a slice shares the memory of these rows."""
+        """Return some of the rows, by mask, position or slice, with the same schema; a slice shares their memory."""
         return replace(self, x=self.x[index], y=self.y[index])
 
     def keep(self, names: tuple[str, ...]) -> Data:
         """Return a table with only the columns in `names`, in the order of the schema.
 
-        Rows of the form image or text stay as they are. Raise `WrongInput` for an unknown name.
+        Rows of the form image or text stay as they are. For a table, raise `WrongInput` for an unknown name.
         """
         if self.schema.form != "table":
             return self
@@ -193,7 +193,7 @@ class Data:
         """Return the rows before bounds are known: `x` of a table is a `Cells`, with the columns `schema.declared`.
 
         Numbers, days, hours and words are as in the file; missing numbers are NaN, missing words are empty. Values that
-        `of` would refuse under any bounds raise an error here too. Images and texts are as in `of`. If persons are
+        `of` would refuse under any bounds raise an error here too. `y`, images and texts are as in `of`. If persons are
         protected, only the first `schema.cap` rows of each person are returned.
 
         Parameters
@@ -245,7 +245,8 @@ class Data:
 def _with_pixels(raw: Raw, schema: Schema) -> Raw:
     """Return `raw` with the images that the image column of the schema names, if there is one.
 
-    In a table these images become float32 pixels in [0, 1] of the declared shape. Anything else stays as it is.
+    The names are relative to `raw.folder`. In a table these images become float32 pixels in [0, 1] of the declared
+    shape. Anything else stays as it is.
     """
     raw = with_images(raw, schema.image)
     if schema.form != "table" or raw.image != schema.image:

@@ -73,7 +73,7 @@ def shape_of_date(word: str) -> str:
 
 
 def clock_hours(word: str) -> float:
-    """Return the hours since midnight of the time of day `word`, or NaN if it is not a time; time zones do not count.
+    """Return the hours since midnight of the time of day `word`, or NaN if it is not a time; a time zone is ignored.
 
     >>> clock_hours("13:30"), clock_hours("1:30 pm"), clock_hours("25:00")
     (13.5, 13.5, nan)
@@ -100,7 +100,8 @@ def days_of_times(values: pd.Series) -> np.ndarray:
 def date_parts(days: np.ndarray) -> dict[str, np.ndarray]:
     """Return the codes of "month", "weekday" and "hour", by these names, of finite days since 1970.
 
-    Codes count from 0: January, Monday and the hour from midnight are 0. Each array has the shape of `days`.
+    Codes are whole numbers that count from 0: January, Monday and the hour from midnight are 0. Each array has the
+    shape of `days`.
     """
     whole = np.floor(days)
     months = np.clip(whole, -700_000, 2_900_000).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)

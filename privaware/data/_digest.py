@@ -209,7 +209,7 @@ def _spellings(spellings: tuple[str, ...], key: bytes) -> np.ndarray:
 
 
 def _bits(numbers: np.ndarray) -> np.ndarray:
-    """Return the bits of numbers as uint64; numbers that are not integers are first rounded to single precision.
+    """Return the float64 bits of numbers as uint64; numbers that are no integers are first rounded to float32.
 
     Both zeros have the same bits, and so have all NaN.
     """

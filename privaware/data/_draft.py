@@ -87,14 +87,14 @@ def typed(
     not_persons: Collection[str] = (),
     labels: pd.Series | None = None,
 ) -> Schema:
-    """Return a schema without bounds, whose columns follow from their names and types, so that no row changes them.
+    """Return a schema without bounds, whose columns follow from names and types; only free text is found by values.
 
     The classes or the range of the target, and the number of rows, are read off the rows, as in `draft`. Numbers,
-    dates, truth values and categories follow from types. Columns of free text get the kind text; that they hold text is
-    assumed to be public. Other columns of words, and the other columns of a text file, are undecided, because only a
-    count over rows tells their kind. Columns that are named like identifiers are not used, unless their type is
-    boolean. Columns of lists or records are not used. If at most `MAX_TEXT_COLUMNS` columns are used and all of them
-    are free text, the schema has the form text, which needs no bounds.
+    dates, truth values and categories follow from types. Columns whose values look like free text get the kind text;
+    that they hold text is assumed to be public. Other columns of words, and the other columns of a text file, are
+    undecided, because only a count over rows tells their kind. Columns that are named like identifiers are not used,
+    unless their type is boolean. Columns of lists or records are not used. If at most `MAX_TEXT_COLUMNS` columns are
+    used and all of them are free text, the schema has the form text, which needs no bounds.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _form(columns: tuple[Column, ...]) -> str:
 
 
 def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool) -> Column:
-    """Return a column without bounds, whose kind depends on its name and type, not on single rows.
+    """Return a column without bounds, whose kind depends on its name and type; only free text is found by values.
 
     If `identifies` (the column is named like an identifier) and the type is not boolean, the kind is "identifier". If
     the file declares types (`typed`), categories, dates, numbers and booleans follow from the type, and a column of
@@ -270,7 +270,7 @@ def _hint(numbers: np.ndarray) -> str:
 def _are_class_codes(distinct: np.ndarray, *, of_images: bool) -> bool:
     """Return whether the `distinct` numbers of a target are classes: integers, at most `FEW_VALUES` of them.
 
-    For images (`of_images`) all integers from 0 to the largest are classes, too, however many they are.
+    For images (`of_images`) more integers are classes, too, if every integer from 0 to the largest occurs.
     """
     if len(distinct) <= FEW_VALUES:
         return bool((distinct == np.round(distinct)).all())

@@ -79,7 +79,7 @@ def _draft_text(name: str, words: Words | Spelt) -> Column:
 def _count_of(column: Column, counts: np.ndarray) -> float:
     """Return how many values can be read as the kind of `column`; `counts` has one number for each kind in `COUNTED`.
 
-    Of dates whose spelling fits only one order of day and month, those count that fit `column.day_first`.
+    A date whose spelling fits only one order of day and month counts only if `column.day_first` says this order.
     """
     wrong_order = "month_first" if column.day_first else "day_first"
     return float(sum(counts[[KINDS[name] == column.kind and name != wrong_order for name in COUNTED]]))
@@ -115,7 +115,7 @@ def _draft_dates(column: Column, days: np.ndarray) -> Column:
 def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
 
-    Many are more than `FEW_VALUES` and more than a tenth of the rows; words that differ only in case and blanks count
+    Many are more than `FEW_VALUES` and more than a tenth of all rows; words that differ only in case and blanks count
     as one, in their most frequent spelling. Many words are text if over half of them have a blank and a letter,
     otherwise an identifier. `missing` is a mask of the rows whose word does not count. A column with fewer than two
     different words is ignored.

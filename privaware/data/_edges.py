@@ -27,7 +27,7 @@ class Edges:
     Parameters
     ----------
     edges : numpy.ndarray
-        The edges in increasing order.
+        The edges in increasing order; edges may be equal.
 
     >>> Edges(np.array([0.0, 1.0, 10.0])).position(np.array([-1.0, 0.0, 0.5, 99.0])).tolist()
     [0, 1, 1, 3]

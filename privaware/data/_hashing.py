@@ -39,7 +39,8 @@ def hashed_grams(
     slots : int
         Number of hash buckets.
     words, letters : int
-        Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3.
+        Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3 (below 3 there are
+        none).
     norm : float
         L2 norm of a row; an empty text has norm 0.
     stems : int

@@ -22,7 +22,7 @@ __all__ = ["as_bytes", "from_bytes", "pixels", "with_images"]
 
 
 def with_images(raw: Raw, column: str | None) -> Raw:
-    """Return a table with the images of the files that one of its columns names.
+    """Return a table with the images of the files that one of its columns names, relative to `raw.folder`.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def with_images(raw: Raw, column: str | None) -> Raw:
         The rows. A name that is missing or no name of an image file, a file that cannot be read, a damaged file, and an
         image of another size than the first, raise `WrongInput`.
     column : str, optional
-        The name of the column. If it is None, or `raw` has no such column, no row, or these images already, `raw` is
-        returned unchanged.
+        The name of the column. `raw` is returned unchanged if this is None, if it has no such column or no row, or if
+        it already has the images of this column.
 
     Returns
     -------

@@ -20,8 +20,7 @@ def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = Fal
 
     Unless `only_lines`, a file that begins with a bracket holds one list of objects. `encoding` is UTF-8 by default. A
     member that an object lacks is None. Members that are objects or lists are returned as they are. Empty lines count
-    as no row. Raise `WrongInput`
-    for a line or an entry of the list that is no object, and for a file without objects.
+    as no row. Raise `WrongInput` for a line or an entry of the list that is no object, and for a file without objects.
     """
     with open_bytes(path) as file:
         content = file.read()
@@ -48,7 +47,7 @@ def _table(rows: list[dict[str, Any]], lines: list[int] | None, file: str) -> Ra
 
     `lines` has the line of the file on which each object begins, or is None if they are in one list. `file` is the name
     of the file. If the names of some object, or their order, differ from the first object, names of columns depend on
-    rows: then the field `uneven` of the result says so.
+    rows: then the field `uneven` of the result is a sentence that says so.
     """
     import pandas as pd
 

@@ -52,6 +52,8 @@ DIGIT = re.compile(r"\d")
 def kind_of_word(word: str) -> str:
     """Return the kind of one value, one of `COUNTED`, or an empty string if it is missing.
 
+    The kind of a date tells how it is written: "date", "moment" (with a time), "day_first" or "month_first".
+
     A single letter is a word: `f` may be false or female, `n` may be no or north. Only in a column that is declared as
     boolean it is read as a truth value.
 
@@ -171,10 +173,10 @@ def _likeliest(
 ) -> Column:
     """Return `column` with its likeliest kind and, as `certainty`, the probability of this kind.
 
-    `counts` are its noisy counts of each kind in `COUNTED`, `scale` is the standard deviation of their noise, `chances`
-    are the probabilities of these kinds for this column, and `frequencies` says how frequent each kind is in the table.
-    If the likeliest kind is another one, but words and texts exceed the fraction `MIXED` of its count clearly, and
-    noise is a less likely explanation of the excess, the column is a category.
+    `counts` are its noisy counts of each kind in `COUNTED`, and `scale` is the standard deviation of their noise.
+    `chances` are the probabilities of these kinds for this column, given all counts. `frequencies` says how frequent
+    each kind is in the table. If the likeliest kind is another one, but words and texts exceed the fraction `MIXED` of
+    its count clearly, and noise is a less likely explanation of the excess, the column is a category.
     """
     each = dict(zip(COUNTED, counts.tolist(), strict=True))
     best = COUNTED[int(np.argmax(chances))]

@@ -52,7 +52,8 @@ class RowGroups:
     `groups` are the numbers of the row groups, or None for all. `first` is the number of rows of the file before these
     row groups, and `before` the number of rows of earlier files of the table. Repeating text is read as categories with
     the same spellings. `columns` are the names of the columns to read, or None for all. If `counted` is not None, it
-    has packed bits (uint8), one for each row of these row groups, and only rows with bit 1 are yielded.
+    has packed bits (uint8, as `numpy.packbits` packs them), one for each row of these row groups, and only rows with
+    bit 1 are yielded.
     """
 
     path: Path
@@ -134,7 +135,8 @@ class LargeRows(ABC):
     def only(self, *, columns: tuple[str, ...] | None = None, counted: CountedRows | None = None) -> LargeRows:
         """Return the same table with only the columns in `columns` and the rows in `counted`.
 
-        None means all columns, or all rows. Both replace an earlier choice of columns and rows.
+        `counted` has one bit for each row of the table. None means all columns, or all rows. Both replace an earlier
+        choice of columns and rows.
         """
 
     def streamed(self, schema: Schema) -> Streamed:
@@ -339,7 +341,7 @@ class _Checks(Sum[Raw, _Checked, None]):
     """The hashes and the sketch of all rows, as a sum over parts; `release` is not implemented.
 
     `partial` raises `WrongInput` if a value does not fit the schema. `key` is the secret key of the hashes. The columns
-    `running`, which hold running numbers, are left out of the sketch.
+    `running`, which number the rows one after another, are left out of the sketch.
     """
 
     schema: Schema
@@ -365,6 +367,8 @@ class _Checks(Sum[Raw, _Checked, None]):
 
 def large_table(source: Any, place: Callable[[Sequence[RowGroups]], Parts[Raw]] | None = None) -> LargeTable | None:
     """Return a Parquet file or folder as a table to be read in pieces, or None if it is small or something else.
+
+    A table is small if it has fewer than `LARGE` cells (rows times columns).
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def person_columns(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) 
     raw : Raw
         The rows; only the names and types of their columns are used.
     schema : Schema
-        The schema. If its unit is not one row, persons are declared and the list is empty.
+        The schema. If its unit is not "row", the list is empty.
     not_persons : collection of str
         Columns that identify nobody, as the owner says.
 
@@ -137,14 +137,14 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
-    """Return the columns that are named like identifiers and have many values, some of them in several rows.
+    """Return the columns that are named like identifiers and have many different values, but fewer than rows.
 
     Parameters
     ----------
     raw : Raw
         The rows.
     schema : Schema
-        The schema. If its unit is not one row, persons are declared and the list is empty.
+        The schema. If its unit is not "row", the list is empty.
     not_persons : collection of str
         Columns that identify nobody, as the owner says.
 
@@ -262,8 +262,8 @@ def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
 def _joined(raw: Raw, schema: Schema) -> list[str]:
     """Return notices about values that the schema changes.
 
-    A sentence for each column says how many values are not of its kind and count as missing. Another one names the
-    categories whose spellings are compared without case and blanks.
+    A sentence for each column says how many values are not of its kind and count as missing. One more sentence names
+    all columns of categories that are compared without case and blanks.
     """
     sentences = []
     outside = Outside()
@@ -282,9 +282,10 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _repeats(raw: Raw, name: str) -> bool:
-    """Return whether a column has many values, some of them in several rows; False for dates, lists and records.
+    """Return whether a column has many different values, but fewer than rows; False for dates, lists and records.
 
-    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows.
+    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows. Missing values do not count
+    as a value.
     """
     assert raw.frame is not None
     values = raw.frame[name]

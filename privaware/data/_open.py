@@ -64,7 +64,7 @@ class Expansion:
 
 
 class LimitedStream:
-    """A stream of decompressed bytes; reading more of them than the limit of `expansion` raises `WrongInput`."""
+    """A wrapper of the decompressed `stream`; reading more bytes than the limit of `expansion` raises `WrongInput`."""
 
     def __init__(self, stream: IO[bytes], expansion: Expansion) -> None:
         self._stream, self._expansion = stream, expansion
@@ -140,7 +140,7 @@ def inner_name(path: Path) -> PurePath:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a file as a stream of bytes that can be read once; a compressed file is decompressed.
+    """Open a file in a `with` block as bytes that can be read once; a compressed file is decompressed.
 
     Raise `WrongInput` for a zip archive that does not hold exactly one file. Reading past the limit on
     expansion raises `WrongInput` too.

@@ -208,7 +208,7 @@ class HeldParts(LocalParts[B], ChangingParts[B]):
 
 
 def _neighbours(parts: Iterable[Any], join: Join[Any]) -> Iterator[Any]:
-    """Yield neighbouring parts joined by `join`, each of at least `MIN_HELD_ROWS` rows except for the last."""
+    """Yield neighbouring parts joined by `join`, each of at least `MIN_HELD_ROWS` rows (`len`) except for the last."""
     few: list[Any] = []
     for part in parts:
         few.append(part)
@@ -248,6 +248,6 @@ def in_order(function: Callable[[B], C], parts: Iterable[B]) -> Iterator[C]:
 
 
 def threads() -> int:
-    """Return the number of threads that work on parts: this process's processors, or OMP_NUM_THREADS if smaller."""
+    """Return how many threads work on parts of a table: the processors of this process, or OMP_NUM_THREADS if less."""
     declared = os.environ.get("OMP_NUM_THREADS", "")
     return min(len(os.sched_getaffinity(0)), int(declared) if declared.isdigit() and int(declared) > 0 else 1024)

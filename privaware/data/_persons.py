@@ -1,14 +1,16 @@
-"""The rows that count when persons are protected: the first `cap` rows of each person, in the order of the table.
+"""The rows that are used when persons are protected: the first `cap` of each person, in the order of the table.
 
-Whether a row counts depends on the rows of its own person alone, so adding or removing another person changes none of
-them. A table in parts is searched for one slice of the persons after the other. In one pass over the column that names
-persons, each row of a slice gets a keyed hash of its person, and a group-by over these hashes finds the first rows.
-Only one bit for each row of the table is kept. The number of slices keeps memory bounded.
+These rows "count". Whether a row counts depends on the rows of its own person alone, so adding or removing another
+person changes none of them. For a table in parts, a hash divides the persons into slices, and the table is searched for
+one slice after another. In one pass over the column that names persons, each row of a person in the slice gets a keyed
+hash of the person, and a group-by over these hashes finds the first rows. Only one bit for each row of the table is
+kept. The number of slices keeps memory bounded.
 
 Privacy: the cap holds for each person, so two persons must not be taken for one. They would share a cap. If one of them
-left, up to `cap` rows of the other could move up, so that `2 * cap` rows would change, more than is charged. A hash
-therefore has 128 bits under two secret keys. Among n persons two have the same hash with probability below n * n /
-2**129 (1e-20 for a billion persons), far below any delta, and without the keys nobody can choose names that collide.
+left, up to `cap` rows of the other could move up, so that `2 * cap` rows would change, more than the privacy cost
+covers. A hash therefore has 128 bits under two secret keys. Among n persons two have the same hash with probability
+below n * n / 2**129 (1e-20 for a billion persons), far below any delta, and without the keys nobody can choose names
+that collide.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ MAX_ROWS_PER_SLICE = 2**22
 
 
 def of_persons(schema: Schema) -> bool:
-    """Return whether all rows of a person are protected together: the unit is neither "row" nor "label"."""
+    """Return whether all rows of a person are protected together: `schema.unit` is neither "row" nor "label"."""
     return schema.unit not in ("row", "label")
 
 
 def capped(raw: Raw, schema: Schema) -> np.ndarray:
-    """Return a boolean mask of the first `schema.cap` rows of each person in `raw`, a table in memory.
+    """Return a boolean mask of the first `schema.cap` rows of each person, with or without target, in the table `raw`.
 
     Raise `WrongInput` if the unit column, which names the person of each row, is absent. Also raise it if a row has no
     name there, or a name over several lines.
@@ -54,17 +56,18 @@ def capped(raw: Raw, schema: Schema) -> np.ndarray:
 class CountedRows:
     """The rows that count, of a table in parts: the first few rows of each person.
 
-    `begins` has the number `begin` of each part, in increasing order. `parts` has for each part its number of rows, and
-    packed bits (uint8), one for each row: 1 if the row counts.
+    `begins` has the number that identifies each part (`Raw.begin`), in increasing order. `parts` has for each part its
+    number of rows, and bits in the form of `numpy.packbits`, one for each row: 1 if the row counts.
     """
 
     begins: list[int]
     parts: list[tuple[int, np.ndarray]]
 
     def bits(self, begin: int, end: int) -> np.ndarray:
-        """Return packed bits (uint8), one for each row of all parts that begin in [`begin`, `end`), in their order.
+        """Return bits, 1 for each row that counts, of the parts whose numbers in `begins` are in [`begin`, `end`).
 
-        These are the parts with such a number in `begins`. A bit is 1 if the row counts.
+        There is one bit for each row of these parts, in order, without gaps between parts. All bits together are packed
+        by `numpy.packbits` (uint8).
         """
         parts = self.parts[bisect_left(self.begins, begin) : bisect_left(self.begins, end)]
         masks = [np.unpackbits(bits, count=rows) for rows, bits in parts]
@@ -76,7 +79,7 @@ def counted_rows(parts: Parts[Raw], schema: Schema, rows: int) -> CountedRows:
 
     `rows` is the number of rows of the table, which may be approximate. The parts need only the columns of the target
     and of the unit. They are read once for each slice of the persons, so that about `MAX_ROWS_PER_SLICE` rows are
-    handled at a time.
+    handled at a time. Raise `WrongInput` if a row with a target names no person.
     """
     keys = (secrets.token_urlsafe(12), secrets.token_urlsafe(12))
     slices = max(1, -(-rows // MAX_ROWS_PER_SLICE))
@@ -105,7 +108,7 @@ class _Candidates:
 
 @dataclass(frozen=True, kw_only=True)
 class _Slice(Sum[Raw, dict[int, _Candidates], None]):
-    """The rows that may count, by the `begin` of their part, of the persons in slice number `slice` of `slices`.
+    """The candidates of each part, by its `begin`, of the persons in slice number `slice` (from 0) of `slices`.
 
     A person's hash decides in which slice the person is. Persons are hashed with `keys`, two secrets. A row with a
     target is a candidate if it is among the first `cap` such rows of its person in its part, so a person with very many
@@ -135,7 +138,7 @@ class _Slice(Sum[Raw, dict[int, _Candidates], None]):
 
 
 def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield for each part its `begin`, in increasing order, and a mask of its rows that count.
+    """Yield for each part its `begin`, in increasing order, and a mask of all its rows, true for those that count.
 
     The first `cap` candidates of each person over all parts count. `candidates` has the candidates of each part by its
     `begin`.
@@ -175,7 +178,8 @@ def _persons(raw: Raw, schema: Schema) -> Words:
 def _hashes(words: Words, keys: tuple[str, str]) -> np.ndarray:
     """Return the two 64-bit hashes (rows, 2) of the person of each row, with the two secret `keys`.
 
-    `words` has the name of each row's person. Equal names have equal hashes, whatever the type of the column.
+    `words` has the name of each row's person. Equal names have equal hashes, whatever the type of the column; 1 and 1.0
+    are equal names.
     """
     import pandas as pd
 

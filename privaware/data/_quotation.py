@@ -1,4 +1,4 @@
-"""Find the end of whole CSV records from quotation marks alone, many times faster than with a pattern."""
+"""Find where the last whole CSV record of a text ends, from quotation marks alone: much faster than a pattern."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ __all__ = ["Raw", "check_names", "has_target", "labelled", "labelled_part", "lef
 
 
 def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
-    """Return the rows of a table whose target is not missing; each row is decided by itself.
+    """Return the rows of a table whose target is not missing (as in `has_target`); each row is decided by itself.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 
 
 def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
-    """Return the rows of a part of a table whose target is not missing; the result may have no row.
+    """Return the rows of a part of a table whose target is not missing (as in `has_target`); there may be none.
 
     Parameters
     ----------
@@ -85,8 +85,9 @@ def labelled_part(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
 def has_target(raw: Raw, target: str, classes: Collection[str] = ()) -> np.ndarray:
     """Return a boolean mask of the rows whose target is not missing.
 
-    A target in `classes`, the declared classes, is not missing, even if it is called "none". The mask is all True for
-    images, and for a table without the column `target`.
+    A target is missing if it is empty, NaN, or a word such as NA (`is_missing`). A target in `classes`, the declared
+    classes, is not missing, even if it is called "none". The mask is all True for images, and for a table without the
+    column `target`.
     """
     if raw.frame is None or target not in raw.frame.columns:
         return np.ones(len(raw), bool)
@@ -129,11 +130,13 @@ class Raw:
     frame : pandas.DataFrame, optional
         A table.
     cells : mapping, optional
-        The columns by name, of a table that was read before; they replace `frame`.
+        The columns of a table by name, after they were read by a schema without bounds (`Data.uncoded`); they replace
+        `frame`.
     rows : int
         The number of rows of `cells`.
     images, labels : numpy.ndarray, optional
-        Images and their labels; of a table with a column `image`, the images that this column names.
+        Images (rows, channels, height, width) and their labels (rows,); of a table with a column `image`, the images
+        that this column names.
     image : str
         The name of the column of a table that names the files of `images`; empty if no image was read for the table.
     folder : Path, optional
@@ -143,7 +146,7 @@ class Raw:
     name : str
         The name of the file.
     line : callable, optional
-        Returns the line of a text file on which a row begins.
+        Returns the line of a text file, from 1, on which a row, from 0, begins.
     separator : str
         The separator of a text file.
     fields : int
@@ -160,7 +163,7 @@ class Raw:
     first : int
         The number of rows of the file before these.
     places : numpy.ndarray, optional
-        If rows were left out, the positions in the file of the remaining rows.
+        If rows were left out, the positions in the file, from 0, of the remaining rows.
     begin : int
         A number that identifies this part of a table in parts; it is larger for a later part.
     """
@@ -199,8 +202,9 @@ class Raw:
     def values(self, name: str) -> pd.Series | np.ndarray | Words | Spelt:
         """Return the column `name` of a table as it is stored.
 
-        Numbers with spellings are returned as `Spelt`. So is a column of float64 of a file that declares no types
-        (`typed` is False): each number is spelled without a point if it is an integer.
+        Numbers that keep their text are returned as `Spelt`. So is a column of float64 of a file that declares no types
+        (`typed` is False): each number is spelled without a point if it is an integer. Raise `KeyError` for an unknown
+        name.
         """
         if self.cells is not None:
             return self.cells[name]
@@ -211,7 +215,7 @@ class Raw:
         return Spelt.of(numbers_of(values)[0])
 
     def take(self, rows: np.ndarray) -> Raw:
-        """Return some rows of a table that has a `frame`, by their positions in it.
+        """Return some rows of a table that has a `frame`, by their positions (integers) in it.
 
         `place` still finds where in the file they are.
         """
@@ -223,7 +227,7 @@ class Raw:
         return replace(self, frame=frame, images=images, files=files, first=0, places=places)
 
     def place(self, row: int) -> str:
-        """Return where a person finds row number `row` (from 0): its line in a text file, else its number from 1."""
+        """Return where a person finds row number `row` (from 0): "line N" of a text file, else "row N", N from 1."""
         at = self.first + row
         at = at if self.places is None else int(self.places[at])
         return f"row {at + 1}" if self.line is None else f"line {self.line(at)}"
@@ -231,7 +235,8 @@ class Raw:
     def columns_shown(self, *without: str) -> str:
         """Return the names of the columns, except those in `without`, for a message.
 
-        If the names may be values of rows, return only their number.
+        If the names may be values of rows (`declared` is False, or `uneven` is not empty), return only their number,
+        unless values are shown (`show_values`).
         """
         names = [name for name in self.columns or () if name not in without]
         if self.uneven and not values_shown():
@@ -249,7 +254,7 @@ class Raw:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Put the name of the file before the message of a `WrongInput` that is raised inside the block."""
+        """Put the name of the file, if it has one, before the message of a `WrongInput` raised inside the block."""
         try:
             yield
         except WrongInput as problem:
@@ -260,10 +265,10 @@ class Raw:
 
 
 def check_names(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with its column names as text.
+    """Return a frame like `frame` with its column names as text.
 
-    Raise `WrongInput` if a name is empty or repeated, or if names have several levels; `where` names the file in the
-    message.
+    Raise `WrongInput` if a name is empty or repeated, or if the columns have several levels of names; `where` names the
+    file in the message.
     """
     if frame.columns.nlevels > 1:
         raise WrongInput(f"expected one level of column names in {where}, got several")

@@ -1,8 +1,8 @@
 """Read files and data frames as they are, before a schema gives their values meaning.
 
-In files of Stata, SPSS and SAS a column with value labels holds categories, by their labels. As for the categories of a
-data frame, which categories occur is still declared in a schema or released under privacy. The types of columns follow
-from the header of the file.
+In files of Stata, SPSS and SAS a column with value labels holds categories, by their labels. Which categories occur
+must still be declared in a schema or released under privacy, as for a data frame. The types of columns follow from the
+header of the file.
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ def read(
     Parameters
     ----------
     source : str, path or data frame
-        What to read.
+        The path of a file (CSV, JSON, ARFF, Parquet, Feather, Excel, Stata, SPSS, SAS or `.npz`), the path of a folder
+        (Parquet files, or images or texts in one sub-folder for each class), or a data frame of pandas or polars.
     header : bool, optional
         Whether the first line of a CSV file holds names; by default it does, and a first line with a number is refused.
     sep : str, optional
@@ -176,7 +177,7 @@ def _file(path: Path, reading: dict[str, Any], columns: Collection[str] | None) 
 
 
 def raw_of_csv(file: CsvFile, frame: pd.DataFrame, **facts: Any) -> Raw:
-    """Return `frame`, rows of the CSV file `file`, as `Raw`; `facts` are further fields of `Raw`, such as `line`."""
+    """Return rows of the CSV file `file` as `Raw`, with its name, separator and width; `facts` are further fields."""
     return Raw(
         frame=check_names(frame, file.path.name),
         name=file.path.name,
@@ -194,15 +195,16 @@ def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
     ----------
     source : object
         A path, or another object. A path names a CSV file if it names a regular file whose name, without the suffix of
-        a compression, ends with a suffix in `TEXT`. A pipe is no regular file, because it can be read only once.
+        a compression, ends with `.csv`, `.tsv`, `.tab` or `.txt`. A pipe is no regular file, because it can be read
+        only once.
     reading : mapping
         Any of the options `header`, `sep`, `decimal` and `encoding` of `read`.
 
     Returns
     -------
     Raw or None
-        The table without rows. It is None for any `source` other than the path of a CSV file, and for a file that
-        cannot be opened.
+        The table without rows; a header line that `read` refuses raises `WrongInput`. It is None for any `source` other
+        than the path of a CSV file, and for a file that cannot be opened.
     """
     if not isinstance(source, (str, os.PathLike)) or not os.path.isfile(source):
         return None
@@ -218,8 +220,8 @@ def read_names(source: Any, reading: Mapping[str, Any]) -> Raw | None:
 def _excel(path: Path) -> Raw:
     """Return the first sheet of a workbook, whose first row holds the names; each cell has its own type.
 
-    Empty rows are left out, and column number N without a name is called column_N. Raise `WrongInput` for an empty
-    sheet, if only the first of several columns has a name, and if the package openpyxl is not installed.
+    Empty rows are left out, and column number N (from 1) without a name is called column_N. Raise `WrongInput` for an
+    empty sheet, if only the first of several columns has a name, and if the package openpyxl is not installed.
     """
     import pandas as pd
 
@@ -262,7 +264,7 @@ def _arrow(path: Path) -> Raw:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of `path`: itself, or those of a folder in the order of their names.
+    """Return the Parquet files of `path`: itself, or those directly in a folder, in the order of their names.
 
     The list is empty for a file with another suffix, and for a folder without Parquet files.
     """

@@ -1,13 +1,15 @@
 """Sketches of tables, by which most rows of a table are recognised with other columns or a few rows more or less.
 
 A sketch holds samples of keyed hashes: the few hundred hashes below a bound, so that two tables choose the same rows.
-There is one sample of the rows with all their columns, one of the rows without each single column, one of the rows with
-columns by position instead of by name, and one of the values of each column. A sample counts as a whole only if most of
-its hashes belong to one row each (`UNIQUE`). By the Good-Turing estimate, other people drawn from the same population
-then share less than a quarter of these hashes, whereas the same people share nearly all. Of another sample of rows only
-the hashes that belong to one row count, if they are many (`FEWEST_SINGLE`). If a row occurs `x` times on average among
-as many people, then exactly once with probability `x * exp(-x)`, which is at most `1 / e`. So other people share at
-most 37% of these hashes on average. Running numbers and dates, which unrelated tables have in common, are left out.
+There is one sample of the rows with all their columns, and one of the rows with columns by position instead of by name.
+For each column (or group of columns, if there are many) there is one sample of the rows without this column. There is
+also one sample of the values of each column. A sample is compared with all its hashes only if most of them belong to
+one row each (`UNIQUE`). By the Good-Turing estimate, a table of other people from the same population then shares less
+than a quarter of these hashes, whereas a table of the same people shares nearly all. Of any other sample of rows, only
+the hashes that belong to one row each are compared, if there are at least `FEWEST_SINGLE`. If a row occurs `x` times on
+average among as many people, then exactly once with probability `x * exp(-x)`, which is at most `1 / e`. So tables of
+other people share at most 37% of these hashes on average. Columns of running numbers and dates, which unrelated tables
+have in common, are left out of all samples.
 
 Columns of few values, such as ages, do not distinguish rows. For them a sketch holds one keyed digest of all values of
 a column, in any order: tables with the same digest have the same values equally often.
@@ -130,13 +132,14 @@ class Sample:
     def has_uneven_counts(self) -> bool:
         """Whether there are at least `DISTINCT` distinct hashes, and some occur in more rows than others.
 
-        In a list or a panel all values occur equally often.
+        Where all values occur equally often, as in a numbered list, unrelated tables may have equal columns.
         """
         return len(self.hashes) >= DISTINCT and len(np.unique(self.counts)) > 1
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether the sample has `FEWEST` rows or more, and at least the fraction `UNIQUE` has a hash of its own."""
+        """Whether the sample has `FEWEST` rows or more, and a fraction `UNIQUE` or more of them share their hash with
+        none."""
         rows = int(self.counts.sum())
         return rows >= FEWEST and int((self.counts == 1).sum()) >= UNIQUE * rows
 
@@ -157,8 +160,8 @@ class Sample:
         """Return whether two samples share enough hashes to come, probably, from mostly the same rows.
 
         They must share at least `FEWEST` hashes, and at least the fraction `KNOWN` of the smaller sample. If one of
-        them is `single`, they must share at least `KNOWN_SINGLE * FEWEST_SINGLE` hashes, and the fraction
-        `KNOWN_SINGLE`. Only the hashes below both bounds are compared.
+        them is `single`, they must share at least `KNOWN_SINGLE * FEWEST_SINGLE` hashes, and at least the fraction
+        `KNOWN_SINGLE` of the smaller sample. Only the hashes below both bounds are compared.
         """
         single = self.single or other.single
         known, fewest = (KNOWN_SINGLE, KNOWN_SINGLE * FEWEST_SINGLE) if single else (KNOWN, FEWEST)
@@ -174,8 +177,8 @@ class Sketch:
 
     `rows` has samples of whole rows: "" of all columns, "by place" with columns by position instead of name, and one
     without each column or group of columns. `columns` has samples of the values of each column by its name. `digests`
-    has for each column the sum of the hashes of all its values modulo 2^64. In a `finished` sketch numbers replace all
-    these names.
+    has for each column the sum of the hashes of all its values modulo 2^64. In a `finished` sketch numbers (as text)
+    replace all these names.
     """
 
     rows: Mapping[str, Sample] = field(default_factory=dict)
@@ -308,9 +311,9 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
     """Return the names of the columns of running numbers or days: no repeated values and few gaps.
 
-    `raw` has the table or its first rows, of which the first `HEAD` are used. `rows` is the number of rows of the
-    table: the values must lie within a range below `RANGE * rows`. A column with fewer than `FEWEST` values is not
-    returned. For images the result is empty.
+    `raw` has the table or its first rows, of which the first `HEAD` are used. Their values must be integers or days,
+    and their range must be below `RANGE * rows`, where `rows` is the number of rows of the table. A column with fewer
+    than `FEWEST` values is not returned. For images the result is empty.
     """
     if raw.frame is None:
         return frozenset()
@@ -328,7 +331,8 @@ def _is_running(values: pd.Series, rows: int) -> bool:
 
 
 def _ordinals(values: pd.Series) -> np.ndarray | None:
-    """Return the values that are not missing as numbers, or dates as days since 1970; None if they are neither."""
+    """Return the values that are not missing as numbers, or dates as whole days since 1970; None if they are
+    neither."""
     import pandas as pd
 
     present = values.dropna()
@@ -351,8 +355,9 @@ def _part(
 ) -> tuple[np.ndarray, Sketch]:
     """Return the hashes of the rows of one part of a table, and the sketch of these rows.
 
-    `cells` are tuples of `named_cells`. If `one_by_one`, there is a sample of rows without each single column,
-    otherwise without each of at most `MOST_GROUPS` groups of columns. Columns in `running` count only for the hashes.
+    `cells` are tuples as `named_cells` yields them. If `one_by_one`, there is a sample of rows without each single
+    column, otherwise without each of at most `MOST_GROUPS` groups of columns. Columns in `running` count only for the
+    hashes.
     """
     hashes = values = np.zeros(1, np.uint64)
     groups: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""Rows that stay where they are and are coded a part at a time, in each pass over them."""
+"""Rows that stay where they are, and are read and coded by a schema part by part in each pass over them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Streamed:
     def keep(self, names: tuple[str, ...]) -> Streamed:
         """Return the rows with only the columns in `names`, in the order of the schema.
 
-        Rows of the form image or text stay as they are. Raise `WrongInput` for an unknown name.
+        Rows of the form image or text stay as they are. For a table, raise `WrongInput` for an unknown name.
         """
         return self.mapped(lambda part: part.keep(names))
 
@@ -48,7 +48,8 @@ class Streamed:
         """Return `len(shares)` disjoint parts of the rows, by an independent draw for the position of each row.
 
         A row is in result i with probability `shares[i] / sum(shares)`. The results are the same as for the same rows
-        in memory. One pass counts the rows of each part of the table, which gives the positions of its rows.
+        in memory and an equal `rng`. One pass counts the rows of each part of the table, which gives the positions of
+        its rows.
         """
         firsts, draws = first_positions(self.parts), rng.by_position()
 
@@ -64,7 +65,7 @@ class Streamed:
 
 
 def first_positions(parts: Parts[Any]) -> dict[int, int]:
-    """Return the position of the first row of each part among the rows of all parts, in one pass.
+    """Return the position of the first row of each part among all rows, in the order of `begin`, in one pass.
 
     Parameters
     ----------
@@ -132,7 +133,8 @@ def _joined_column(blocks: list[np.ndarray | Words | Spelt]) -> np.ndarray | Wor
 def _empty(schema: Schema) -> Data:
     """Return data of this schema without rows.
 
-    `x` is an array of coded numbers, or `Cells` if a kind, bound or category of a table is not declared.
+    `x` is an array of coded numbers, or `Cells` (columns before coding) if any kind, bound or category of a table is
+    not declared.
     """
     y = np.zeros(0, np.int64 if schema.classes else np.float64)
     if schema.form == "table" and not schema.bounded:

@@ -42,8 +42,8 @@ _WITHHELD: ContextVar[bool] = ContextVar("withheld", default=False)
 def words_of(values: pd.Series | np.ndarray | Words | Spelt) -> Words:
     """Return values as text in one spelling for each value: true as "True", 1.0 as "1", a missing value as "".
 
-    Text, or bytes in UTF-8, stay as they are, without outer spaces, even if they spell a missing value. Raise
-    `WrongInput` for lists, records, other bytes, and half of a surrogate pair.
+    Text, or bytes in UTF-8, stay as they are, without outer spaces, even if they spell a missing value. Other values
+    are written as `str` writes them. Raise `WrongInput` for lists, records, other bytes, and half of a surrogate pair.
 
     Parameters
     ----------
@@ -170,7 +170,8 @@ def numbers_of(values: pd.Series | np.ndarray | Words | Spelt) -> tuple[np.ndarr
     Returns
     -------
     numbers : numpy.ndarray
-        The numbers, as float64; NaN where a value is not a number. Durations are in seconds.
+        The numbers, as float64; NaN where a value is not a number, such as a date. True is 1 and false is 0. Durations
+        are in seconds.
     missing : numpy.ndarray
         The mask. Text that is no number is not missing, unless it stands for a missing value, such as NA.
     """
@@ -223,7 +224,8 @@ def values_shown() -> bool:
 def got(value: Any) -> str:
     """Return the end of an error message that quotes a value of a row, such as `, got 'abc'`.
 
-    It is empty unless the owner asked to see values (`show_values`); then it is noted that a value was left out.
+    It is empty unless the owner asked to see values (`show_values`). If it is empty, it is noted that a value was left
+    out (`value_was_withheld`).
     """
     if values_shown():
         return f", got {quoted(value)}"
@@ -232,14 +234,14 @@ def got(value: Any) -> str:
 
 
 def value_was_withheld() -> bool:
-    """Return whether `got` left out a value since this function was last called, in this context."""
+    """Return whether `got` left out a value since the last call of this function, in this context (`contextvars`)."""
     withheld = _WITHHELD.get()
     _WITHHELD.set(False)
     return withheld
 
 
 def quoted(value: Any) -> str:
-    """Return a public value (a name, a setting) for a message: in quotes, on one line, cut to at most 60 characters."""
+    """Return a public value (a name, a setting) for a message: quoted, on one line, at most 60 characters in all."""
     text = repr(str(value))
     return text if len(text) <= 60 else text[:57] + "..."
 

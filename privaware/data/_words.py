@@ -43,7 +43,7 @@ class Words:
         return values[self.codes]
 
     def missing(self) -> np.ndarray:
-        """Return a mask of the rows whose word stands for a missing value."""
+        """Return a mask of the rows whose word stands for a missing value (`is_missing`)."""
         return self.map(is_missing, bool)
 
     def distinct(self) -> list[str]:
@@ -51,7 +51,7 @@ class Words:
         return sorted({self.spellings[code] for code in np.unique(self.codes)})
 
     def folded(self) -> Words:
-        """Return the same words in folded case, without outer blanks, and with single blanks between words."""
+        """Return the same words in folded case, with single blanks between words and no white space around them."""
         return Words(spellings=tuple(folded(word) for word in self.spellings), codes=self.codes)
 
     def word(self, row: int) -> str:
@@ -117,7 +117,7 @@ class Spelt:
         return int(self.decimals[0]) if len(self) else PLAIN
 
     def missing(self) -> np.ndarray:
-        """Return a mask of the rows whose text is empty or stands for a missing value."""
+        """Return a mask of the rows whose text is empty or stands for a missing value (`is_missing`)."""
         missing = np.array([is_missing(word) for word in self.spellings] + [True], dtype=bool)
         return np.isnan(self.numbers) & missing[self.codes]
 
@@ -135,7 +135,7 @@ class Spelt:
         return Words(spellings=tuple(known), codes=codes)
 
     def respelt(self, spelling: Callable[[str], str]) -> Spelt:
-        """Return the same column with `spelling(text)` in place of each text in `spellings`; numbers stay."""
+        """Return the column with `spelling(text)` in place of each text in `spellings`; `numbers` is not recomputed."""
         return replace(self, spellings=tuple(spelling(word) for word in self.spellings))
 
     def __len__(self) -> int:
@@ -171,7 +171,7 @@ def _concatenated(blocks: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def is_missing(word: str) -> bool:
-    """Return whether a word stands for a missing value.
+    """Return whether a word stands for a missing value: an empty word, ?, -, NA, null and so on; case is ignored.
 
     >>> is_missing("N/A"), is_missing("no")
     (True, False)
@@ -180,6 +180,7 @@ def is_missing(word: str) -> bool:
 
 
 def spelling_of_number(number: float) -> str:
-    """Return a number as text: an integer of absolute value below `2**53` without a point, any other as `str` does."""
+    """Return a number as text: integers below `2**53` in absolute value without a point (-0.0 as 0), others by
+    `str`."""
     number = float(number)
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else str(number)

@@ -123,7 +123,8 @@ class Source:
         The number of last training rows that `load(public=True)` returns as the public part, for learners that need
         auxiliary rows, and leaves out of the training part.
     read : callable
-        Returns training and test rows from the folder with the official files (None if a package ships the rows).
+        Returns training and test rows from two arguments: the folder with the official files (None if an installed
+        package contains the rows) and the schema.
     files : tuple of File
         The official files.
     origin : str

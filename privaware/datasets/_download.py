@@ -1,8 +1,9 @@
 """Public files: found on this machine, or downloaded with their checksum.
 
-The files of a data set are looked for in `$PRIVAWARE_DATA/NAME`, then in the user's cache. Missing files are downloaded
-from their public origin into the cache. A download is kept only if its SHA-256 is the one recorded in this package; a
-file without a known checksum is never downloaded. Files that a person put in place are used as they are.
+The files of a data set are looked for in `$PRIVAWARE_DATA/NAME`, then in the user's cache (`cache_folder`). Missing
+files are downloaded from their public origin into the cache. A download is kept only if its SHA-256 is the one recorded
+in this package; a file without a known checksum is never downloaded. Files that a person put in place are used as they
+are.
 
 >>> File(name="a.csv", urls=("https://example.org/a.csv",)).sha256 == ""  # unknown: never downloaded
 True
@@ -42,7 +43,7 @@ class File:
     `urls` are mirrors, tried in order. If `member` is not empty, they lead to an archive (tar or zip) that contains the
     file under the name `member`. `sha256` is always the checksum of the file itself; a download is kept only if it has
     this checksum, and a file without one is never downloaded. Raise `WrongInput` if `name` leads out of the folder, or
-    if `sha256` is not 64 hexadecimal digits in lower case.
+    if `sha256` is neither empty nor 64 hexadecimal digits in lower case.
     """
 
     name: str
@@ -121,8 +122,8 @@ def _download(name: str, files: list[File], folder: Path) -> None:
 def _download_file(name: str, file: File, folder: Path, archives: Path) -> None:
     """Download one file into `folder`, from the first mirror that answers in full.
 
-    Raise `WrongInput` if no mirror does, or if the file has another checksum. `archives` is the folder for downloaded
-    archives, and `name` is the name of the data set in messages.
+    Raise `WrongInput` if no mirror does, or at once if a file has another checksum. `archives` is the folder for
+    downloaded archives, and `name` is the name of the data set in messages.
     """
     import pooch
     from requests import RequestException

@@ -1,7 +1,8 @@
 """Purchase-100: to which of a hundred styles of shopping does a person belong? 600 binary attributes.
 
 Rows: 197,324 without an official split: 157,750 train and 5,000 test, the counts of Bao et al., in a
-fixed public order (by a hash of the row number); the public part is the last 5,000 training rows.
+fixed public order (by a hash of the row number); the other 34,574 rows are left out. The public part is
+the last 5,000 training rows.
 Origin: R. Shokri, M. Stronati, C. Song, V. Shmatikov, Membership Inference Attacks against Machine
 Learning Models, 2017, made from Kaggle's "acquire valued shoppers" challenge. The archive
 `dataset_purchase.tgz` holds one file `dataset_purchase`: one line for each person, first the class from 1

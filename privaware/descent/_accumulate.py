@@ -43,9 +43,9 @@ class Batch:
     """The examples of one forward pass, in model-major order: all examples of model 0, then all of model 1, and so on.
 
     `examples` is the number of examples of all models, padding included. `inputs` and `targets` may hold several
-    augmented copies of each example, one after another. `valid` (examples,) is 1 for an example and 0 for padding; None
-    means no padding. `draws` gives the random numbers of dropout; each augmented copy has its own. It may be None
-    without dropout.
+    augmented copies of each example; the copies of one example are adjacent. `valid` (examples,) is 1 for an example
+    and 0 for padding; None means no padding. `draws` gives the random numbers of dropout; each augmented copy has its
+    own. It may be None without dropout.
     """
 
     inputs: tuple[Tensor, ...]
@@ -70,12 +70,12 @@ def accumulate(
 
     `loss(outputs, targets)` returns one value for each augmented copy. Padding adds nothing, and an example whose
     gradient is not finite adds a zero gradient. The squared norms have shape (examples, 1), or (examples, layers) for a
-    `per_layer` clip. `total` has shape (models, trainable). If `total` has more rows than models, each row takes the
-    sum over one of several groups of equal size into which a model's examples are cut. `norm` is one clipping norm, or
-    (examples, 1) norms, one for each example. For a `quantile` clip `total` has one more column: each example adds 1/2
-    to it if its norm is at most the clipping norm, and -1/2 otherwise. With `capturing` no tensor value is read on the
-    host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and what is
-    returned. `bf16` is passed to `example_gradients`.
+    `per_layer` clip. `total` has shape (models, trainable parameters). If `total` has more rows than models, each row
+    takes the sum over one of several groups of equal size into which a model's examples are cut. `norm` is one clipping
+    norm, or (examples, 1) norms, one for each example. For a `quantile` clip `total` has one more column: each example
+    adds 1/2 to it if its norm is at most the clipping norm, and -1/2 otherwise. With `capturing` no tensor value is
+    read on the host, as a CUDA graph requires. If the stack has a projection, the projection decides what is added and
+    what is returned. `bf16` is passed to `example_gradients`.
     """
     gradients = example_gradients(stack, loss, batch, bf16=bf16)
     with torch.no_grad():

@@ -2,7 +2,7 @@
 
 The parameters are cut into blocks. The gradients of public examples with random labels span a subspace of each block;
 `power` power iterations give its orthonormal basis V. A per-example gradient g has the coordinates e = V^T g over all
-blocks. The coordinates are clipped to `norm`. The residual g - V e, with the unclipped e, is clipped to
+blocks. The coordinates are clipped to the clip's `norm`. The residual g - V e, with the unclipped e, is clipped to
 `residual * norm`. Both sums get noise, and the gradient is rebuilt from the two noisy sums. With `residual=None` only
 the coordinates are released.
 
@@ -19,12 +19,13 @@ float64, V times the sum of w e is subtracted from the sum of w g.
 
 1. The residual's norm follows from |g|^2 - |e|^2 by Pythagoras. V is orthonormal and e is computed in float64, so this
    difference is wrong by less than 2^-20 |g|^2. But |g| is a measured norm. The gradient that is projected to e and the
-   gradient that is summed may each differ from g by `POSITION_ROUNDING * |g|`, so they differ from each other by up to
-   2^-8 |g|, and |g|^2 is wrong by little more than 2^-8 |g|^2. `SQUARE_SLACK` (a fraction of |g|^2) and `LENGTH_SLACK`
-   (a fraction of |g|) are twice as large as these errors.
+   gradient that is summed may each differ from g by `POSITION_ROUNDING * |g|` (see `_rounding.py`), so they differ from
+   each other by up to 2^-8 |g|, and |g|^2 is wrong by little more than 2^-8 |g|^2. `SQUARE_SLACK` (a fraction of |g|^2)
+   and `LENGTH_SLACK` (a fraction of |g|) are twice as large as these errors.
 2. The summed vector w g may be longer than the clipped residual, by at most the factor `CANCELLING`, because a residual
    counts as at least `|g| / CANCELLING`. Both sums round by up to this factor more. So groups of examples are smaller
-   (`Arithmetic.cancelling`), and the tolerance for the difference between two slots is divided by the same factor.
+   (`Arithmetic.cancelling`), and the tolerance for the difference between two places in a microbatch is divided by the
+   same factor.
 3. One lattice serves all columns together, and V lengthens no rounding error. So the two sums together are wrong by at
    most sqrt(2) times the lattice error of one sum. `Arithmetic.rounding` allows for the rounding of norms, which point
    1 covers already; this surplus allowance is larger than the additional lattice error.
@@ -139,7 +140,7 @@ class _Block:
 
 
 class AnchorSubspace:
-    """The projection `anchored`, bound to one stack: each model's subspaces, and the sums in their coordinates.
+    """The projection `anchored` for one stack of models: the bases of each model, and the sums that are released.
 
     `rng` draws the random labels of the public examples, and the start of the power iterations.
     """
@@ -190,8 +191,8 @@ class AnchorSubspace:
     def _public_gradients(self, loss: Any, step: int) -> Iterator[dict[str, Tensor]]:
         """Yield per-example gradients of `loss` on the public examples, for one slice of the examples at a time.
 
-        A slice is a dictionary from parameter names to float64 tensors (models, examples, entries of the parameter).
-        Every model gets the same examples. Dropout masks depend on `step`.
+        A slice is a dictionary from parameter names to float64 tensors (models, examples, entries of the flattened
+        parameter). Every model gets the same examples. Dropout masks depend on `step`.
         """
         numbers = torch.arange(len(self.labels), device=self.stack.device)
         models, width = self.stack.theta.shape
@@ -347,7 +348,7 @@ def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
 
 
 def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Yield at most `settings.blocks` blocks of about equal size, each of consecutive `slots` of parameters.
+    """Yield at most `settings.blocks` blocks with about equally many parameters, each of consecutive `slots`.
 
     `rows` is the number of public examples; a block has at most this many directions.
     """

@@ -7,7 +7,8 @@ the settings, a digest of the examples and the name of the run. A new file is wr
 renamed, so a crash leaves either the old or the new checkpoint.
 
 At the end of a run `keep_released` replaces the checkpoint by a file with the released parameters, the step, the
-fingerprint and the name of the run, which then has to identify the rows too. A training that loads it takes no step.
+fingerprint and the name of the run. The name of the run must then identify the rows too. A training that loads it takes
+no step.
 
 Privacy: before `keep_released`, a checkpoint holds the state of the noise generator, so it must be kept as secret as
 the rows. A checkpoint of other examples or of another run is refused, because it would repeat noise: the difference of
@@ -99,7 +100,7 @@ class Checkpoint:
     every : int
         Number of steps between two saves.
     run : str
-        The run that the file belongs to, such as the hash of its charge. A file of another run is refused.
+        The run that the file belongs to, such as the hash of its entry in the ledger. A file of another run is refused.
     """
 
     path: str | Path
@@ -199,7 +200,7 @@ class Checkpoint:
 
 
 def share_generator(rng: Rng, device: torch.device, ranks: Ranks) -> None:
-    """Give the torch generator of initial values, from which a projection draws, the same state on every rank."""
+    """Give `rng`'s torch generator of initial values on `device` the state of rank 0; a projection draws from it."""
     generator = rng.torch("initial", str(device))
     state = ranks.shared(generator.get_state() if ranks.leads else None)
     if not ranks.leads:

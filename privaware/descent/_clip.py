@@ -48,7 +48,7 @@ def _slack(values: Tensor) -> float:
 
 
 def _at_most(squares: Tensor, norm: Any) -> Tensor:
-    """Return `min(1, norm / sqrt(squares))`, rounded down; 0 where a square is not finite."""
+    """Return `min(1, norm / sqrt(squares))`, rounded down: 1 for a square of 0, and 0 if a square is not finite."""
     aligned = isinstance(norm, float) or norm.shape == squares.shape
     if aligned and squares.shape[1] == 1 and squares.is_contiguous() and elementwise.fits(squares):
         return elementwise.clip_factors(squares, norm, _slack(squares))
@@ -72,7 +72,7 @@ class _ByNorm:
             raise WrongInput(f"{type(self).__name__}: expected norm > 0, got {norm!r}")
 
     def sensitivity(self, relation: str = "add_remove") -> float:
-        """Return `norm` for the relation "add_remove", and `2 * norm` for "replace_one"; refuse any other relation."""
+        """Return `norm` for the relation "add_remove", `2 * norm` for "replace_one"; `WrongInput` for any other."""
         if relation not in ("add_remove", "replace_one"):
             raise WrongInput(f"expected relation add_remove or replace_one, got {relation!r}")
         return self.norm * (2 if relation == "replace_one" else 1)
@@ -102,7 +102,7 @@ class flat(_ByNorm):
 
 @dataclass(frozen=True)
 class per_layer(_ByNorm):
-    """Clip each layer's part of a per-example gradient separately.
+    """Clip each layer's part of a per-example gradient separately; a layer is a module with its own parameters.
 
     Paper: McMahan et al. 2018, Learning Differentially Private Recurrent Language Models.
 
@@ -187,7 +187,8 @@ class quantile(_ByNorm):
     """Clip to a norm that follows a quantile of the per-example gradient norms.
 
     Each step releases the gradient sum and the count of examples within the clipping norm, as one vector with Gaussian
-    noise. An example adds +1/2 or -1/2 to the count. The noisy count is divided by the public batch size.
+    noise. An example adds +1/2 or -1/2 to the count. The noisy count is divided by the expected batch size, which is
+    public.
 
     Paper: Andrew et al. 2021, Differentially Private Learning with Adaptive Clipping.
 
@@ -196,7 +197,7 @@ class quantile(_ByNorm):
     norm : float
         The clipping norm of the first step.
     count_noise : float
-        Standard deviation of the noise of the count, above half the noise multiplier of every step.
+        Standard deviation of the noise of the count. It must be above half the noise multiplier of each step.
     target : float
         The quantile, in (0, 1): the fraction of examples whose gradient norm should be within the clipping norm.
     lr : float
@@ -236,9 +237,9 @@ class quantile(_ByNorm):
         return 1 / math.sqrt(noise**-2 - (2 * self.count_noise) ** -2)
 
     def within(self, squares: Tensor, norm: Any) -> Tensor:
-        """Return +1/2 for each example whose gradient norm is at most `norm`, and -1/2 for each other example.
+        """Return a tensor (examples,): +1/2 if the norm of an example's gradient is at most `norm`, else -1/2.
 
-        `squares` are squared norms (examples, layers), and `norm` is one number for each example.
+        `squares` are squared norms (examples, layers). `norm` (examples,) has the clipping norm for each example.
         """
         return (squares.sum(1).sqrt() <= norm).to(squares.dtype) - 0.5
 

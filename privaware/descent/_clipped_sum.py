@@ -1,6 +1,6 @@
 """Compute clipped gradient sums for custom training loops.
 
-The probed copies of the last few modules and their layer rules are cached between calls.
+Copies of the last 8 modules, set up for per-example gradients, are cached between calls.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ def clipped_sum(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the sum of per-example gradients, each clipped to `clipping_norm`.
 
-    The first call probes the module and caches a copy with its layer rules. A change of the module (except of trainable
-    values), the loss, the shape or type of an example, or torch's precision makes the next call probe again, and so
-    does an object in module or loss that may change without notice. `module` is not changed. Dropout masks depend on a
-    draw from torch's generator in each call, and on an example's position. The sum has no noise yet. Give its
-    sensitivity a margin for rounding: n examples are added in float32, so removing one moves the sum by up to
-    `clipping_norm * n**2 * 2**-23` more (0.8% of it at n = 256). This bound holds only if the shape of the batch and
-    the positions of all other examples stay the same. `Descent` ensures both.
+    The first call probes the module: it checks per-example gradients on synthetic examples. It caches a copy of the
+    module for later calls. A change of the module (except of trainable values), the loss, the shape or type of an
+    example, or torch's precision makes the next call probe again. If module or loss hold an object that may change
+    without notice, every call probes. `module` is not changed. Dropout masks depend on a draw from torch's generator in
+    each call, and on an example's position. The sum has no noise yet. Give its sensitivity a margin for rounding: n
+    examples are added in float32, so removing one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of
+    the clipping norm at n = 256). This bound holds only if the shape of the batch and the positions of all other
+    examples stay the same. `Descent` ensures both.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def clipped_sum(
     sums : dict of str to Tensor
         The clipped gradient sum of each trainable parameter, by name; zeros without examples.
     norms : Tensor
-        The norm of each per-example gradient before clipping, in the order of the examples.
+        The norm of each per-example gradient before clipping, (examples,), in the order of the examples.
 
     Raises
     ------
@@ -92,9 +93,10 @@ def clipped_sum(
 
 
 def _draws(stack: Stack, examples: int) -> ExampleDraws | None:
-    """Return the draws of dropout masks for one call, under a key from torch's generator; None without dropout.
+    """Return the draws of dropout masks for one call, under a key from torch's generator.
 
-    Torch's generator advances equally for any number of examples. An example's number is its position in the call.
+    Torch's generator advances equally for any number of examples. An example's number is its position in the call. If
+    the stack has no dropout, return None and leave the generator unchanged.
     """
     if not stack.has_dropout:
         return None

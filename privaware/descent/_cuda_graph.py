@@ -85,10 +85,10 @@ class CapturedStep:
     def _capacity(self) -> int:
         """Return the number of slots of each model, one for each example that a Poisson sample may have.
 
-        The probability that any sample of the run has more examples is far below `recipe.overflow`. The number of slots
-        depends on the declared number of rows. If it depended on the true number, one row more could change the shape
-        of all batches, and so the rounding of every group of examples. Raise `Refused` if there are more examples than
-        `MAX_EXTRA_ROWS` allows.
+        The probability that any sample of the run has more examples is at most `recipe.overflow * OVERFLOW_SAFETY`. The
+        number of slots depends on the declared number of rows. If it depended on the true number, one row more could
+        change the shape of all batches, and so the rounding of every group of examples. Raise `Refused` if there are
+        more examples than `MAX_EXTRA_ROWS` allows.
         """
         training, recipe = self.training, self.training.recipe
         most = training.rows + training.rows // 256 + MAX_EXTRA_ROWS
@@ -152,9 +152,9 @@ class CapturedStep:
         return [Microbatch(part.flatten(), mask.flatten()) for part, mask in parts]
 
     def _capture(self, bodies: list[Callable[[], None]]) -> None:
-        """Run the functions `bodies` a few times on a side stream, capture each as a CUDA graph, and restore the state.
+        """Run the functions `bodies` `WARM_UP` times, and append a captured CUDA graph of each to `self.graphs`.
 
-        The state is what it was before the call: step, tensors of the training, and counters of random numbers.
+        Then the state before the call is restored: step, tensors of the training, and counters of random numbers.
         """
         training, device = self.training, self.training.stack.device
         changed = [self.step, *training.state.tensors().values(), *training.rng.counters(device)]
@@ -280,7 +280,7 @@ def _in_order(keys: Tensor, index: Tensor, valid: Tensor) -> tuple[Tensor, Tenso
 
 
 def gaps_to_indices(draws: Tensor, rate: float, examples: int) -> tuple[Tensor, Tensor]:
-    """Turn uniform `draws` (samples, width) into Poisson samples of `examples` at sampling rate `rate`.
+    """Turn uniform `draws` in [0, 1), (samples, width), into Poisson samples of `examples` at sampling rate `rate`.
 
     The gaps between sampled examples are independent and geometric. Return ascending indices (0 where there is none)
     and a mask that is True for sampled examples, both (samples, width). A sample with more than `width` examples loses

@@ -71,11 +71,11 @@ class Descent(DescentRecipe):
         has several inputs, it gets and returns the first.
     precision : str
         "float32"; "tf32", which rounds the factors of products; or "bf16", which rounds outputs of layers too. With
-        "tf32" and "bf16", cells of `dpnas` store bf16, and gradients are clipped a little below the clipping norm,
-        because products round.
+        "tf32" and "bf16", gradients are clipped a little below the clipping norm, because products round, and the
+        network `dpnas` stores the outputs of its cells in bf16.
     overflow : float
-        Upper bound on the probability that any Poisson sample of the run exceeds its slots; it is charged to delta.
-        Above 0, CUDA draws Poisson samples into batches of fixed shape.
+        If above 0, CUDA draws Poisson samples into batches of fixed size, and examples beyond this size are lost.
+        `overflow` bounds the probability that any sample of the run exceeds this size, and is charged to delta.
     projection : Projection, optional
         Releases sums other than the clipped gradient sum, and rebuilds a gradient from them: `low_rank`, `anchored`.
         The update must be `sgd` or `momentum`.
@@ -109,7 +109,8 @@ class Descent(DescentRecipe):
         inputs, targets : array, tensor or tuple of them
             The private examples. Only `inputs` may be a tuple, for a module with several inputs.
         noise : float
-            The noise multiplier; 0 trains without noise and without a guarantee.
+            The noise multiplier (standard deviation of the noise over the sensitivity); 0 means no noise and no
+            guarantee.
         rows : int
             The declared number of rows. Gradient sums are divided by `sampler.rate * rows`.
         rng : Rng
@@ -122,7 +123,7 @@ class Descent(DescentRecipe):
         Returns
         -------
         nn.Module
-            The trained copy, on the device of `module`.
+            The trained copy, on the device that `module` or the built module is on.
 
         Raises
         ------

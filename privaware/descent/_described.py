@@ -44,7 +44,8 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the loss. An unknown name or setting raises `WrongInput`.
+        `name` and the settings of the loss. The name is "cross_entropy", "squared", "focal" or "losing_less". An
+        unknown name or setting raises `WrongInput`.
     epochs : float
         Length of the training in epochs. Only `losing_less` uses it, unless `table` has its own `epochs`.
 
@@ -64,8 +65,9 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
     Parameters
     ----------
     table : mapping
-        `name` and the settings of the schedule. `every` (default: 1) and `over` are in epochs, and are converted to
-        `max(1, round(value * epoch))` steps. An unknown name or setting raises `WrongInput`.
+        `name` (a class of `_schedule.py`, such as "cosine") and the settings of the schedule. `every` (default: 1) and
+        `over` are in epochs, and are converted to `max(1, round(value * epoch))` steps. An unknown name or setting
+        raises `WrongInput`.
     epoch : int
         Number of steps in an epoch.
 
@@ -92,7 +94,7 @@ def build_average(value: float | Mapping[str, Any]) -> Average | None:
     ----------
     value : float or mapping
         The fraction of the steps at the end of training to average over (0 for no average), or a table with the `name`
-        and the settings of an average. An unknown name or setting raises `WrongInput`.
+        ("ema" or "tail") and the settings of an average. An unknown name or setting raises `WrongInput`.
 
     Returns
     -------

@@ -96,7 +96,10 @@ class ExactSum:
         self.written = True
 
     def value(self) -> Tensor:
-        """Return the sums in float64. The next step overwrites this tensor."""
+        """Return the total, in float64: (models, parameters), and with `counts` one more column.
+
+        It is zero if nothing was added since `start`. Later calls of `start` and `add` overwrite this tensor.
+        """
         if not self.written:
             self.total.zero_()
             self.written = True

@@ -4,10 +4,10 @@ Dropout masks and augmentation use these random numbers. They do not depend on t
 batch is cut into microbatches, or on how often anything was drawn before. So adding or removing one example changes
 neither the random numbers of examples that keep their numbers, nor the state of any generator.
 
-The key is 128 bits of the sampling stream. The mixing function of SplitMix64 (Steele et al. 2014) derives a seed of 64
-bits for each example, step, model and copy from the key, and random words of 64 bits from a seed. SplitMix64 is no
-cipher, but masks are never released, and privacy does not rest on masks. The same operations run eagerly and in a CUDA
-graph.
+The key is 128 random bits, from the generator that also draws the samples. The mixing function of SplitMix64 (Steele et
+al. 2014) derives a seed of 64 bits for each example, step, model and copy from the key, and random words of 64 bits
+from a seed. SplitMix64 is no cipher, but masks are never released, and privacy does not rest on masks. The same
+operations run eagerly and in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ExampleDraws:
         return words.bitwise_and_(2**53 - 1).double().mul_(2.0**-53).view(shape)
 
     def normal(self, shape: Sequence[int]) -> Tensor:
-        """Return standard normal numbers of the given `shape`, as in `uniform`, by the Box-Muller transform."""
+        """Return standard normal numbers in float64 (Box-Muller transform); `shape` and errors are as in `uniform`."""
         radius = (-2.0 * torch.log1p(-self.uniform(shape))).sqrt_()
         return radius.mul_(self.uniform(shape).mul_(2.0 * math.pi).cos_())
 

@@ -19,9 +19,10 @@ FLOATS_AT_ONCE = 2**22
 
 
 def example_slices(use: PerExampleGradient, models: int, examples: int) -> Iterator[tuple[int, slice, Tensor]]:
-    """Yield the gradients of `use` in slices: (model, slice among the model's examples, gradients of these examples).
+    """Yield the per-example gradients `use` of one parameter in slices of examples.
 
-    `use` holds the per-example gradients of one parameter. `examples` is the number of examples of all `models`. If the
+    Each item is (model number, slice, gradients). The slice counts from the model's first example, and the gradients
+    are (examples of the slice, *shape of the parameter). `examples` is the number of examples of all `models`. If the
     gradients are not in memory already, they are materialised for one slice at a time.
     """
     each = examples // models

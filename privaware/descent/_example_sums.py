@@ -1,8 +1,9 @@
 """Compute norms and weighted sums of per-example gradients.
 
-An example's positions are always added up first, so a sum over examples adds one number for each example to an entry.
-Therefore the rounding error of a sum over examples is bounded by their clipped norms (`_rounding.py`), even if
-positions within an example cancel.
+A layer is applied at the positions of an example, such as the places of an image or of a sequence. An example's
+positions are always added up first, so a sum over examples adds one number for each example to an entry. Therefore the
+rounding error of a sum over examples is bounded by their clipped norms (`_rounding.py`), even if positions within an
+example cancel.
 """
 
 from __future__ import annotations
@@ -75,20 +76,20 @@ def add_at(out: Tensor, index: Tensor, values: Tensor) -> Tensor:
 
 
 def ghost_norms(left: Tensor, right: Tensor, terms: int) -> Tensor:
-    """Return squared norms from two Gram matrices of positions, both (examples, positions, positions).
+    """Return squared gradient norms (examples,) from two Gram matrices, both (examples, positions, positions).
 
-    `left` is of the inputs and `right` of the output gradients. `terms` is the number of products that are summed for
-    an entry of `left`, plus that number for an entry of `right`.
+    The norms are raised by `rounded_up`. `left` is of the inputs and `right` of the output gradients. `terms` is the
+    number of products summed for an entry of `left`, plus the number of products summed for an entry of `right`.
     """
     of_inputs, of_gradients = (t.diagonal(dim1=1, dim2=2).sum(1) for t in (left, right))
     return rounded_up((left * right).sum((1, 2)), of_inputs, of_gradients, terms, left.shape[1])
 
 
 def rounded_up(squares: Tensor, of_inputs: Tensor, of_gradients: Tensor, terms: int, positions: int) -> Tensor:
-    """Return squared ghost norms, raised by a bound on their rounding error so that none is underestimated.
+    """Return the squared ghost norms `squares` (examples,), raised by a bound on their rounding error.
 
-    `of_inputs` and `of_gradients` are the sums, over an example's `positions`, of squared norms of inputs and of output
-    gradients. `terms` is as in `ghost_norms`.
+    So no norm is underestimated. `of_inputs` and `of_gradients` are the sums, over an example's `positions`, of squared
+    norms of inputs and of output gradients. `terms` is as in `ghost_norms`.
 
     1. A matrix product adds about eight terms at a time. It rounds or truncates each sum, by at most eps times the
        product of the norms of two positions. So all `terms / 8` sums, over all positions, are wrong by at most
@@ -119,10 +120,10 @@ def zero_in_place(values: Tensor, keep: Tensor) -> Tensor:
 
 
 def scale_examples(values: Tensor, factors: Tensor) -> Tensor:
-    """Return each example of `values` times its factor.
+    """Return each example of `values` (examples, ...) times its factor, from `factors` (examples,).
 
-    The CUDA kernel returns zeros for a factor of 0, even if the example is not finite. Elsewhere entries that are not
-    finite become NaN.
+    If a factor is 0, the CUDA kernel returns zeros even if the example is not finite. Without the kernel, entries that
+    are not finite then become NaN.
     """
     if values.ndim == 2 and elementwise.fits(values):
         return elementwise.scale_rows(values, factors)
@@ -144,7 +145,10 @@ def add_weighted(factors: Tensor, gradients: Tensor, out: Tensor) -> None:
 
 
 def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]:
-    """Return slices of all `examples` whose gradients are to be materialised at once, each of `numbers` floats."""
+    """Return slices that together cover all `examples`; the gradients of one slice are materialised at once.
+
+    `numbers` is the number of floats of one example's gradient.
+    """
     limit = materialised_limit(device) if device.type == "cuda" else min(CACHED_FLOATS, materialised_limit(device))
     size = max(1, limit // numbers)
     return (slice(start, min(start + size, examples)) for start in range(0, examples, size))
@@ -153,8 +157,8 @@ def slices(examples: int, numbers: int, device: torch.device) -> Iterator[slice]
 def add_slice(factors: Tensor, gradients: Tensor, part: slice, out: Tensor) -> None:
     """Add the weighted `gradients` of some examples to `out` (models, *shape), in place, each to the sum of its model.
 
-    `gradients` holds the examples of the slice `part` only. `part` counts all examples of all models, model 0 first,
-    and `factors` has one weight for each of these examples.
+    `gradients` holds the examples of the slice `part` only. `part` counts all examples of all models, model 0 first.
+    `factors` has one weight for each example of each model, inside and outside of `part`.
     """
     if len(gradients) == len(factors):
         add_weighted(factors, gradients, out)

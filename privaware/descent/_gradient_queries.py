@@ -62,7 +62,7 @@ class GradientQueries:
         self.buffers = dict(training.stack.module.named_buffers())
 
     def load(self, module: nn.Module) -> None:
-        """Copy the parameters and buffers of `module` to the network whose gradients are computed."""
+        """Copy the parameters and buffers of `module`, of the prepared architecture, to the network that is queried."""
         self.training.stack.load([module])
         for name, values in module.named_buffers():
             self.buffers[name].copy_(values)
@@ -78,7 +78,7 @@ class GradientQueries:
         Returns
         -------
         dict of str to Tensor
-            The noisy gradient sum divided by the expected batch size, by the name of each trainable parameter.
+            The noisy gradient sum divided by `recipe.sampler.rate * rows`, by the name of each trainable parameter.
 
         Raises
         ------
@@ -113,14 +113,15 @@ def gradient_queries(
 ) -> Iterator[GradientQueries]:
     """Open a context for `recipe.steps` gradient queries, which together cost `recipe.cost(noise)`.
 
-    Nothing is charged here: the caller charges this cost before.
+    Nothing is charged here: the caller charges this cost before. Raise `Refused` if `module` cannot be trained
+    privately.
 
     Parameters
     ----------
     recipe : DescentRecipe
         The settings, such as a `Descent`. Its update is not used.
     module : nn.Module
-        Any network of the architecture.
+        A network of the architecture; its values are not used, because each query is given a network.
     inputs, targets : array, tensor or tuple of them
         The private examples. Only `inputs` may be a tuple, for a module with several inputs.
     noise : float

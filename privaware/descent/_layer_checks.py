@@ -18,8 +18,8 @@ __all__ = ["check_layers", "replace_batch_norm"]
 def check_layers(module: nn.Module) -> None:
     """Raise `Refused` if a layer of `module` is known to mix or remember examples, or is not initialised.
 
-    Such layers are batch norm with statistics of the batch, instance norm with running statistics, embeddings with
-    `max_norm` or `scale_grad_by_freq`, and lazy layers before their first call.
+    Such layers are batch norm in training mode or without running statistics, instance norm with running statistics,
+    embeddings with `max_norm` or `scale_grad_by_freq`, and lazy layers before their first call.
     """
     for name, layer in module.named_modules():
         where = f"layer {name!r}" if name else "the module"

@@ -38,7 +38,7 @@ class Callbacks:
     progress : callable, optional
         Called after each step with (steps taken, total steps, estimated remaining seconds).
     on_step : sequence of callables
-        Observers, called after each step with the training.
+        Observers: functions that are called after each step with the `Training` object.
     """
 
     checkpoint: Checkpoint | None = None
@@ -64,14 +64,14 @@ def _part(progress: Progress, turn: int, turns: int) -> Progress:
 
 
 def every(count: int, observer: Observer) -> Observer:
-    """Return an observer that calls another one every `count` steps, and after the last step.
+    """Return an observer that calls another one after each step number divisible by `count`, and after the last step.
 
     Parameters
     ----------
     count : int
         Number of steps between two calls.
     observer : callable
-        The observer, called with the training.
+        The observer, called with the `Training` object.
 
     Returns
     -------

@@ -60,7 +60,8 @@ def squared(outputs: Tensor, targets: Tensor) -> Tensor:
 class focal:
     """Focal loss: cross-entropy times `(1 - p)**gamma`, where p is the probability of the right class.
 
-    Examples with a small p have the largest weight.
+    Examples with a small p have the largest weight. Call it with logits (examples, classes) and class numbers
+    (examples,), as `loss(outputs, targets)`.
 
     Paper: Lin et al. 2017, Focal Loss for Dense Object Detection; DPMLBench uses gamma 5.
 
@@ -83,7 +84,8 @@ class losing_less:
 
     The loss is `w * focal + (1 - w) * (squared_error / 2 + penalty)` with `w = sigmoid((progress - turn) * epochs)`.
     The squared error is the sum of squared differences between logits and one-hot targets. The penalty is the mean
-    square of a watched module's inputs, divided by `2 * beta` and summed over the watched modules.
+    square of a watched module's inputs for the example, divided by `2 * beta` and summed over the watched modules. Call
+    it as `loss(outputs, targets, hidden=inputs of watched modules)`, with shapes as for `focal`.
 
     Paper: Shamsabadi and Papernot, Losing Less: A Loss for Differentially Private Deep Learning. The paper gives
     neither `beta` nor `turn`; their defaults are our choice.

@@ -68,8 +68,8 @@ class low_rank:
     sides : str
         "both", or "left" to release only the gradient with respect to the left factor.
     warm_up : int
-        Up to this step the factors approximate the matrix W itself. After it they approximate `W / |W| - W0 / |W0|`,
-        where W0 is W at step `warm_up` and |.| is the Frobenius norm.
+        Up to and including this step, the factors approximate the matrix W itself. After it they approximate
+        `W / |W| - W0 / |W0|`, where W0 is W at step `warm_up` (0: the initial weights) and |.| is the Frobenius norm.
     """
 
     clips: ClassVar[tuple[str, ...]] = ("flat", "automatic", "quantile")
@@ -257,9 +257,9 @@ def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
     """Return the slots of the low-rank factors whose gradients are released instead of the gradient of one matrix.
 
     A slot has the name, the shape and the range of entries of a parameter in a flat vector. `slot` is the slot of the
-    matrix; each result starts at entry 0. The factors are `left` and `right`, or only `left` if `sides` is "left".
-    Return no slots if `rank` is not below both sides of the matrix, or if the factors do not have fewer entries than
-    the matrix.
+    matrix. The range of each result starts at 0 until `_after` moves it. The factors are `left` and `right`, or only
+    `left` if `sides` is "left". Return no slots if `rank` is not below both sides of the matrix, or if the factors do
+    not have fewer entries than the matrix.
     """
     out, *wide = slot.shape
     numbers = slot.stop - slot.start

@@ -56,8 +56,9 @@ MEMORY_OVERHEAD = 3
 class MicrobatchLayout:
     """The shape of a microbatch: each model has `groups` groups of `group` slots.
 
-    A slot is the place of one example. The gradients of each group are summed separately. The last microbatch of a
-    sample may have groups of one of the smaller sizes in `narrower`, which ascend.
+    A slot is the place of one example, and `width` is the number of slots of a model, `groups * group`. The gradients
+    of each group are summed separately. The last microbatch of a sample may have groups of one of the smaller sizes in
+    `narrower`, which ascend.
     """
 
     groups: int
@@ -117,8 +118,8 @@ def expected_slots(sampler: Sampler, rows: int, models: int, chance: float = FIT
     """Return how many slots each model needs; a slot is the place of one example in a microbatch.
 
     In each step `sampler` draws one sample of the rows for each of `models` models. `rows` is the declared number of
-    rows. The samples of all models together fit into their slots with probability `chance`, by a normal approximation
-    of the sample size. The result is from 1 to `rows`.
+    rows. With probability `chance` the sample of every model fits into the model's slots, by a normal approximation of
+    the sample size. The result is from 1 to `rows`.
     """
     mean, deviation = sampler.rate * rows, math.sqrt(sampler.rate * (1 - sampler.rate) * rows)
     quantile = NormalDist().inv_cdf(chance ** (1 / models))
@@ -148,9 +149,9 @@ def microbatches(
     """Cut the samples of all models into microbatches of the shape `layout`, and yield them in order.
 
     `samples` holds an array of positions for each model. The longest sample decides the number of microbatches, and
-    there is none if all samples are empty. Places without an example are padding. Tensors are on the device of `stack`.
-    If `ranks` train together, only the microbatches of this rank are yielded: every `ranks.size`-th one, from number
-    `ranks.rank` on.
+    there is none if all samples are empty. The last microbatch may be narrower (`layout.width_for`). Places without an
+    example are padding. Tensors are on the device of `stack`. If `ranks` train together, only the microbatches of this
+    rank are yielded: every `ranks.size`-th one, from number `ranks.rank` on.
     """
     longest = max(len(sample) for sample in samples)
     starts = range(0, longest, layout.width)

@@ -186,7 +186,8 @@ def torch_optimizer(optimizer: Any, module: nn.Module, lr: float | None = None) 
     module : nn.Module
         The module that will be trained.
     lr : float, optional
-        The learning rate, if `optimizer` does not have its own.
+        The learning rate of a class or function; without it their default. The recipe's `lr_schedule` multiplies the
+        learning rates of the optimiser.
 
     Returns
     -------

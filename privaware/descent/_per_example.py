@@ -210,9 +210,10 @@ class OuterProductBias:
 
 
 class EmbeddingGradient:
-    """The gradient of an embedding table: the output gradient at a position belongs to the entry that `codes` names.
+    """The gradient of an embedding table: the output gradient at a position belongs to one entry (row) of the table.
 
-    `codes` is (examples, positions), `gradients` is (examples, positions, width), and `shape` is (entries, width).
+    `codes` (examples, positions) has the numbers of these entries, `gradients` (examples, positions, width) has the
+    output gradients, and `shape` is (entries, width). `part` is None: the gradient is of the whole table.
     """
 
     part: slice | None = None
@@ -221,7 +222,7 @@ class EmbeddingGradient:
         self.codes, self.gradients, self.shape = codes, gradients, shape
 
     def squared_norms(self) -> Tensor:
-        """Return the squared norms, after adding up the positions of an example that have the same table entry."""
+        """Return the squared norms (examples,), after adding up an example's positions of one table entry."""
         examples, positions, width = self.gradients.shape
         if positions == 1:
             return square_sums(self.gradients)

@@ -30,8 +30,9 @@ class Member:
     norm : float, optional
         The clipping norm, if not the recipe's.
     subset : array of int, optional
-        Positions of the examples that the model is trained on, if not all. They are sampled at the recipe's rate, and
-        the declared number of rows then is the number of rows of a subset.
+        Positions of the examples that the model is trained on, if not all. They are sampled at the recipe's rate. The
+        gradient sums of every model are divided by the same declared number of rows, so it should be the size of a
+        subset.
     """
 
     module: nn.Module | Callable[[], nn.Module]
@@ -47,7 +48,7 @@ def members(
     lr: Sequence[float] | None = None,
     norm: Sequence[float] | None = None,
 ) -> list[Member]:
-    """Make the members of a population from lists of modules and settings.
+    """Make the members of a population from lists of modules and settings, all of the same length.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ TF32_MARGIN = 2.0**-8
 
 
 def tf32_allowed() -> bool:
-    """Return whether matrix products of this thread may round their factors to TF32."""
+    """Return whether torch's matrix products may round their factors to TF32."""
     return torch.backends.cuda.matmul.allow_tf32
 
 

@@ -6,7 +6,7 @@ Only the shapes and types of the inputs are used. A module is refused unless all
 2. The per-example norms and the clipped sums of the engine agree with autograd.
 3. With TF32 products, the clipped sums may deviate by rounding, but no clipped per-example gradient exceeds the
    clipping norm by more than `TF32_MARGIN` allows.
-4. In microbatches of the run's shape, an example's gradient does not depend on its slot.
+4. In microbatches of the run's shape, an example's gradient does not depend on its slot (its place in the microbatch).
 5. Only dropout layers draw random numbers in a forward pass, because only their masks belong to single examples.
 """
 
@@ -130,8 +130,8 @@ known: dict[Any, bool] = {}
 def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts: Any) -> Any:
     """Return a key of everything that a probe depends on, or None if something may change without notice.
 
-    Of `tensors` (inputs and targets) the shapes of one example and the types count. `facts` become part of the key.
-    Code of other packages than torch and this one may change without notice, and so may buffers.
+    The key contains `facts`, and the types and the shapes of one example of `tensors` (inputs and targets). Code of
+    other packages than torch and this one may change without notice, and so may buffers.
     """
     shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
     kinds = {type(part).__module__ for part in module.modules()}

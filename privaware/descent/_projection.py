@@ -1,8 +1,8 @@
 """Interfaces of projections, which release sums other than the sum of clipped per-example gradients.
 
 A projection defines what is computed from a per-example gradient, clipped and summed, and how a gradient is rebuilt
-from the noisy sums. It chooses its coordinates from earlier releases and from public rows only. So only the sums have a
-privacy cost.
+from the noisy sums. What it projects on, such as a subspace, comes from earlier releases and public rows only. So only
+the sums have a privacy cost.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class BoundProjection(Protocol):
     fingerprint: str
 
     def refresh(self, loss: Any, step: int) -> None:
-        """Choose the coordinates of `step` (from 0), in place, without reading a private row.
+        """Choose what gradients are projected on at step number `step` (from 0), in place, without a private row.
 
         `loss` is the loss of this step, for gradients on public rows.
         """
         ...
 
     def accumulate(self, gradients: Any, batch: Any, clip: Any, norm: Any, total: Tensor, capturing: bool) -> Tensor:
-        """Add the clipped coordinates of each example to `total`; return the squared norms used for clipping.
+        """Add the projected and clipped gradient of each example to `total`; return the squared norms before clipping.
 
         `gradients` are the per-example gradients of `batch` by parameter name. The other arguments are as in
         `accumulate` of `_accumulate.py`.

@@ -75,9 +75,9 @@ class TrainingJob:
     def run(self, trainer: Trainer, rng: Rng, callbacks: Any = None) -> list[nn.Module]:
         """Train the members, and return their trained modules.
 
-        All ranks that this process leads train together: each calls `trainer.train_together`, with `callbacks` on this
-        rank only. This process trains alone if it leads no ranks, if a member has noise multiplier 0, or if `rng` is of
-        a subclass of `Rng`.
+        If this process leads ranks (other processes that `torchrun` started), all train together: each calls
+        `trainer.train_together`, with `callbacks` on this rank only. This process trains alone if it leads no ranks, if
+        a member has noise multiplier 0, or if `rng` is of a subclass of `Rng`.
         """
         with self.sent(_follow, trainer, rng) as (own, ranks):
             return trainer.train_together(own, rng, ranks, callbacks)
@@ -169,7 +169,7 @@ def _follow(ranks: Ranks, trainer: Trainer, job: TrainingJob, streams: dict[str,
 
 
 class Disagreed(Exception):
-    """A rank that follows left a training together with all other ranks."""
+    """Raised on every rank except rank 0 if all ranks leave a training, because one of them raised an error."""
 
 
 @contextlib.contextmanager

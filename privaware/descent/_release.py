@@ -38,9 +38,10 @@ class GaussianRelease:
         """Return `exact` (models, columns) with noise, and the standard deviation of the noise of each model.
 
         The standard deviation is `settings.noise * clipping_norm * self.rounding`. If `settings.noise` is a float, as
-        for one model outside a CUDA graph, the clipping norm is the argument `norm`. Otherwise the clipping norms are
-        `self.norms`, and the standard deviation is (models, 1). A `quantile` clip always uses `self.norms` and updates
-        them in place. It also scales the count, the last column of `exact`, in place.
+        for one model outside a CUDA graph, the clipping norm is the argument `norm`, and the result is a float.
+        Otherwise the clipping norms are `self.norms`, and the result is (models, 1). With a `quantile` clip it is
+        always (models, 1), from `self.norms` and `settings.gradient_noise`. `self.norms` are then updated in place, and
+        the count, the last column of `exact`, is scaled in place.
         """
         if isinstance(self.clip, quantile):
             return self._with_count(self.clip, exact, settings)

@@ -36,7 +36,7 @@ class RowParts:
 
     `tensors` (inputs, then targets) hold the examples `bounds[rank]` to `bounds[rank + 1] - 1`. `positions` are the
     positions of the fetched examples among all examples, in increasing order. `fetched` are their values, one tensor
-    for each of `tensors`. `last` are the samples of the present step.
+    for each of `tensors`. `last` are the samples that `fetch` was last called with.
     """
 
     ranks: Ranks
@@ -55,7 +55,7 @@ class RowParts:
         """Fetch the examples of this rank's microbatches; all ranks have to call this with the same arguments.
 
         `samples` has, for each model, the positions of its sampled examples; `layout` cuts them into microbatches.
-        Nothing is fetched if `samples` equal the samples of the last step, as with full batches.
+        Nothing is fetched if `samples` equal the samples of the previous call, as with full batches.
         """
         if len(self.last) == len(samples) and all(map(np.array_equal, self.last, samples)):
             return

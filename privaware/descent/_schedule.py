@@ -58,12 +58,12 @@ class constant:
 
 @dataclass(frozen=True)
 class linear:
-    """A factor that changes linearly from 1 at the first step to `end` after the last step.
+    """A factor that changes linearly: `1 + (end - 1) * step / steps`, where `step` counts from 0.
 
     Parameters
     ----------
     end : float
-        The factor after the last step.
+        The factor that would follow after the last step.
     """
 
     end: float = 0.0
@@ -179,7 +179,7 @@ class polynomial:
 
 @dataclass(frozen=True)
 class step_down:
-    """The factor 1 at first, and `factor` after a fraction of the steps.
+    """The factor 1 while `step < after * steps`, where `step` counts from 0, and `factor` from then on.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class warm_up:
 
 @dataclass(frozen=True)
 class piecewise:
-    """One factor for each of several equally long parts of the training.
+    """One factor for each of several equally long parts: `factors[step * len(factors) // steps]`, `step` from 0.
 
     Parameters
     ----------

@@ -90,11 +90,11 @@ class Stack:
     """The stacked parameters of models of one architecture, and one module that computes with them.
 
     `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
-    `module` is a copy of the first module; `stacked` gives its layers their rules. `layer_numbers` has the number of
-    the layer of each parameter. `excluded` has, for each parameter of a layer that some model does not train, 1 for the
-    models that train the layer and 0 for the others. The given modules are not changed. Raise `WrongInput` if they have
-    no trainable parameter or differ in architecture, and `Refused` if trainable parameters are not of one
-    floating-point type.
+    `module` is a copy of the first module; the function `stacked` replaces the forward functions of its layers.
+    `layer_numbers` has the number of the layer of each parameter. `excluded` has, for each parameter of a layer that
+    some model does not train, 1 for the models that train the layer and 0 for all other models. The given modules are
+    not changed. Raise `WrongInput` if they have no trainable parameter or differ in architecture, and `Refused` if
+    trainable parameters are not of one floating-point type.
     """
 
     def __init__(self, modules: Sequence[nn.Module], *, device: Any = "cpu") -> None:
@@ -140,9 +140,10 @@ class Stack:
         return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
-        """Copy the parameters of `modules` into `theta`; frozen ones are stacked only if they differ between modules.
+        """Copy the trainable parameters of `modules` into `theta`, and stack frozen ones that differ between modules.
 
-        Raise `WrongInput` if the modules differ in the shape of a parameter, or in which parameters are frozen.
+        Frozen parameters that are equal in all modules are not copied: those of `self.module` are used. Raise
+        `WrongInput` if the modules differ in the shape of a parameter, or in which parameters are frozen.
         """
         trainable = {slot.name: slot for slot in self.slots}
         others = [dict(module.named_parameters()) for module in modules]
@@ -197,8 +198,9 @@ class Stack:
         """Return a function `(values, keep) -> values` that sets the examples outside the mask `keep` to zero.
 
         It is for the recorded tensor `values`, or parts of it. The caller's own memory is never overwritten: if
-        `values` lies in it, the function returns a copy, or leaves `values` unchanged if all inputs of the training are
-        finite. Otherwise it may overwrite `values`.
+        `values` lies in it, the function returns a copy. It then returns its argument unchanged if all inputs of the
+        training are finite, because a clipping factor of 0 is enough for finite values. If `values` lies in other
+        memory, the function may overwrite its argument.
         """
         if values.untyped_storage().data_ptr() not in self.caller_storages:
             return zero_in_place

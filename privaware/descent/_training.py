@@ -160,7 +160,8 @@ class Training:
 
         A slot is the place of one example in a microbatch. A group is a set of slots whose gradients are added in one
         sum. The results are `self.layout`, and `self.group_sums` with one row for each model and group. With noise,
-        raise `Refused` if the gradient norm of an example depends on its slot, or if rounding exceeds its bound.
+        raise `Refused` if the gradient norm of an example depends on its slot, or if rounding exceeds its bound. With
+        ranks, raise it too if there are too many rows for exact sums.
         """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
@@ -293,9 +294,9 @@ class Training:
         self.state.step += 1
 
     def refresh(self) -> None:
-        """Let the projection choose its coordinates for the next step; do nothing without a projection.
+        """Let the projection choose what gradients are projected on in the next step.
 
-        Before the first step nothing is done either, because `__init__` has chosen the first coordinates.
+        Nothing is done without a projection, and before the first step, because `__init__` has done it.
         """
         if self.stack.projection is not None and self.step:
             self.stack.projection.refresh(self.loss_at(self.step / self.recipe.steps), self.step)

@@ -220,8 +220,8 @@ class tail(_Mean):
     Parameters
     ----------
     share : float
-        The fraction of the steps to average over, in (0, 1]. The last `round(share * steps)` steps are averaged, and at
-        least one. The last `round(share * steps)` steps are averaged, and at least one.
+        The fraction of the steps to average over, in (0, 1]. The last `max(1, round(share * steps))` steps are
+        averaged.
     """
 
     share: float = 0.5
@@ -236,10 +236,10 @@ class tail(_Mean):
 
 @dataclass(frozen=True)
 class ema(_Mean):
-    """An exponential moving average whose decay is smaller in early steps: `min(decay, (step + 1) / (step + 10))`.
+    """An exponential moving average of the parameters, whose decay is smaller in early steps.
 
-    `step` counts from 0. At each step the average becomes `d * average + (1 - d) * parameters`, where d is this decay.
-    The average starts with the parameters after the first step.
+    After the first step the average is set to the parameters. After each later step it becomes
+    `d * average + (1 - d) * parameters` with `d = min(decay, (step + 1) / (step + 10))`, where `step` counts from 0.
 
     Parameters
     ----------

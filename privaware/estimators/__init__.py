@@ -1,4 +1,6 @@
-"""scikit-learn estimators for `fit` and `select`: a budget in the constructor, a guarantee after `fit`.
+"""scikit-learn estimators that train models, select columns and transform rows under differential privacy.
+
+The budget is given to the constructor, and the guarantee is an attribute after `fit`.
 
 Without a schema, the labels, the number of columns and their types are taken as declared by the caller (`assumptions_`
 says so), and part of the budget estimates the bounds of the columns. Bounds that a schema declares cost nothing.

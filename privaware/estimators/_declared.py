@@ -94,9 +94,9 @@ class PrivateEstimator(BaseEstimator):
         """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
         There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
-        if `row_ledgers`, the known ledgers of `rows`, have another ledger. Without an overlap the sentence is empty.
-        The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller knows them. With
-        neither a given schema nor a `seed`, warn of numbers without bounds.
+        if another ledger of these rows is known. `row_ledgers` are the known ledgers of `rows`. Without an overlap the
+        sentence is empty. The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller
+        knows them. With neither a given schema nor a `seed`, warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
             rows,
@@ -308,8 +308,9 @@ def _place_of_text(values: Any, name: str) -> str:
 def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str | float = "refuse") -> Schema:
     """Build a schema, without target and rows, from the types of the columns of `X`; values are never read.
 
-    Numbers have no bounds, and their gaps are treated as `missing` says. Truth values are numbers from 0 to 1. Columns
-    of text or categories are categories, and columns named in `text` are free text. Other types raise `WrongInput`.
+    Numbers have no bounds. `missing` is the treatment of missing numbers: "refuse", "category" or a number to fill in.
+    Truth values are numbers from 0 to 1. Columns of text or categories are categories, and columns named in `text` are
+    free text. Other types raise `WrongInput`.
     """
     kinds = {str(name): kind for name, kind in X.dtypes.items()}
     free = {name: Column(name=name, kind="text") for name in text}
@@ -332,10 +333,10 @@ def _column(name: str, kind: Any, missing: str | float) -> Column:
 def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
-    `classes` are the classes of the target; without them it is a regression. `typed` gives columns, unit and cap.
-    Without `typed` all columns are numbers, named by `estimator.feature_names_in_` or else x0, x1 and so on, and the
-    unit is a row. `shape` is the shape of X; the public number of rows is `shape[0]`. The target is called "target",
-    followed by underscores if a column has this name.
+    `classes` are the classes of the target; without them it is a regression. `typed` is the schema from the types of X,
+    with its columns, unit and cap. If `typed` is None, all columns are numbers, named by `estimator.feature_names_in_`
+    or else x0, x1 and so on, and the unit is a row. `shape` is the shape of X; the public number of rows is `shape[0]`.
+    The target is called "target", followed by underscores if a column has this name.
     """
     if typed is None:
         names = getattr(estimator, "feature_names_in_", [f"x{at}" for at in range(shape[1])])

@@ -57,7 +57,7 @@ def label_set(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def declared_labels(names: tuple[str, ...], kind: Any) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the declared classes `names` as labels of the type `kind` of y, sorted, and the names in the same order.
+    """Return the declared classes `names` as sorted labels of the NumPy type `kind` of y, and the names in this order.
 
     Raise `WrongInput` if a name cannot be converted to this type, such as "1.5" to integers.
     """

@@ -140,15 +140,17 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     settings : mapping, optional
         Hyper-parameters of the learner.
     unit, cap : str, int
-        The unit of privacy: "row", "label" or the column that identifies the person of a row; and the largest number of
-        rows used for each person. Default: unit and cap of the schema, or "row". `cap` counts only with `unit`.
+        `unit` is what is protected: "row", "label" (only the label of a row) or the name of the column that identifies
+        the person of a row. `cap` is the largest number of rows used for each person. Default: unit and cap of the
+        schema, or "row". `cap` is used only if `unit` is given.
     missing : optional
         Without a schema, the treatment of missing numbers: "refuse", "category" or a number to fill in. Without a
         schema, missing entries of a column of categories are a category of their own.
     text : sequence of str
         Without a schema, the columns of free text, whose words are hashed.
     score_epsilon : float, optional
-        The epsilon of a score on held-out rows, which is released with noise as `score_`.
+        The epsilon of a score on held-out rows, which is released with noise as `score_`. The fit with its score costs
+        at most `epsilon`.
     policy : mapping or path, optional
         The rules by which "auto" chooses. Default: the policy of the package.
     not_persons : sequence of str
@@ -235,7 +237,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 class PrivateRegressor(RegressorMixin, PrivateModel):
     """A regressor that is released under (epsilon, delta)-differential privacy.
 
-    It has the same parameters as `PrivateClassifier`.
+    It has the same parameters as `PrivateClassifier`. Without a schema, part of the budget also estimates the range of
+    the target.
 
     Examples
     --------
@@ -273,7 +276,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict a number for each row, within the range of the target in the schema.
+        """Predict a number for each row, within the declared or estimated range of the target.
 
         Parameters
         ----------

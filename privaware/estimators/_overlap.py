@@ -1,9 +1,9 @@
 """Fits of this process on overlapping rows: cross-validation and repeated fits reveal more together than alone.
 
 Every fit leaves keyed hashes of its rows in memory, never the rows. A later fit on some of these rows is composed with
-it. Rows are the same in one of four cases:
+it. Two fits have rows in common in one of four cases:
 
-1. The rows are equal, with or without their targets.
+1. Some of their rows are equal, with or without their targets.
 2. Most rows of the tables agree except in some columns (see `Sketch`).
 3. A transformer of this package computed one table from the other (see `note_transformed`).
 4. The labels are equal, in the same order, and vary enough to identify a table.
@@ -73,17 +73,20 @@ class PastFit:
 
     @property
     def genesis(self) -> str | None:
-        """The hash of the first entry of its ledger, which tells ledgers apart wherever their files are; or None."""
+        """The hash of the first entry of its ledger, which tells ledgers apart; None without a ledger."""
         return None if self.ledger is None else self.ledger.genesis
 
     def known_ledgers(self) -> Iterator[tuple[str, KnownLedger]]:
-        """Yield the other ledgers of its rows and its own ledger, each with the rows, as in `OtherLedger`."""
+        """Yield the other ledgers of its rows, then its own ledger, as pairs (text, ledger).
+
+        The text says which rows the ledger was charged for: "all", "most" or "some" (`OtherLedger.rows`).
+        """
         yield from ((other.rows, other.known) for other in self.others)
         if self.ledger is not None:
             yield SOME, self.ledger
 
     def overlaps(self, other: PastFit) -> bool:
-        """Return whether rows of the two fits are the same, by one of the cases in the docstring of this module."""
+        """Return whether the two fits have rows in common, by one of the cases in the docstring of this module."""
         return (
             _share(self.hashes, other.hashes)
             or _share(self.features, other.features)
@@ -125,11 +128,12 @@ _LOCK = threading.Lock()
 def fit_ledger(
     ledger: Ledger | str | Path | None, schema: Schema, delta: float, *, seeded: bool
 ) -> Iterator[tuple[Ledger | str | Path, list[SameRows]]]:
-    """Yield the ledger of a fit, and a list that gets the ledgers of its rows unless the fit is `seeded`.
+    """Yield the ledger of a fit, and a list of known ledgers of its rows.
 
-    The ledger is `ledger`, or, if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the
-    end. The temporary ledger has this `delta`, and the unit, relation and cap of `schema`. Without `ledger`, a fit that
-    is not `seeded` raises `WrongInput` in a worker process of joblib or `multiprocessing`.
+    The list is empty at first, and is filled inside the block unless the fit is `seeded`. The ledger is `ledger`, or,
+    if it is None, a temporary ledger with the limit `NO_LIMIT`, which is removed at the end. The temporary ledger has
+    this `delta`, and the unit, relation and cap of `schema`. Without `ledger`, a fit that is not `seeded` raises
+    `WrongInput` in a worker process of joblib or `multiprocessing`.
     """
     collected: AbstractContextManager[list[SameRows]] = nullcontext([]) if seeded else collect_row_ledgers()
     if ledger is not None:
@@ -248,7 +252,10 @@ def _sources(features: np.ndarray, sketch: Sketch) -> np.ndarray:
 
 
 def _labels_digest(labels: Any) -> bytes | None:
-    """Return a keyed digest of the labels in their order, whatever their names; None if other tables may share it."""
+    """Return a keyed digest of the order of the labels, or None if other tables may share it.
+
+    Labels that are only renamed have the same digest.
+    """
     codes = pd.factorize(np.asarray(labels))[0].astype("<i4").tobytes()
     if len(zlib.compress(codes)) < len(zlib.compress(bytes(len(codes)))) + LABEL_BYTES:
         return None

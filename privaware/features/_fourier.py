@@ -52,7 +52,7 @@ LEVEL_WEIGHT = 0.45
 def random_fourier_features(angles: np.ndarray, norm: float = 1.0) -> np.ndarray:
     """Return cos(angles) * norm / sqrt(count) for angles (rows, count): no row has an L2 norm above `norm`.
 
-    An angle that is NaN counts as 0.
+    An angle that is NaN is replaced by 0.
 
     >>> random_fourier_features(np.zeros((1, 4), np.float32)).tolist()
     [[0.5, 0.5, 0.5, 0.5]]
@@ -65,7 +65,8 @@ def smooth_cosines(levels: int, missing: bool) -> np.ndarray:
 
     A cosine of frequency f is divided by sqrt(1 + (f * SMOOTH_LENGTH)^2). All cosines are then scaled so that no row
     has an L2 norm above 1, and rounded towards zero to multiples of 2^-SMOOTH_BITS. If `missing`, the last level is for
-    missing values and has zeros. Fewer than three levels of known values have no cosines.
+    missing values and has zeros. The frequencies are pi * 1, pi * 2 and so on: at most `SMOOTH_COSINES`, fewer than
+    there are levels of known values, and none if these are fewer than three.
 
     >>> smooth_cosines(3, missing=False).round(2).tolist()
     [[0.93, 0.35], [0.0, -0.7], [-0.93, 0.35]]
@@ -84,7 +85,7 @@ def smooth_cosines(levels: int, missing: bool) -> np.ndarray:
 def harmonics(angles: Any, cos: Callable[[Any], Any], sin: Callable[[Any], Any]) -> list[Any]:
     """Return a list of four arrays: cos(angles), sin(angles), cos(2 * angles) and sin(2 * angles).
 
-    `cos` and `sin` are the functions of NumPy or torch. Angles run from 0 to pi over the levels of a number: half a
-    period, then a whole period.
+    `cos` and `sin` are the functions of NumPy or torch. Angles run from 0 to pi over the levels of a number, so the
+    first two functions run through half a period and the last two through a whole period.
     """
     return [cos(angles), sin(angles), cos(2 * angles), sin(2 * angles)]

@@ -73,7 +73,7 @@ class MiniLM:
         Parameters
         ----------
         texts : sequence of sequences of int
-            The codes of the tokens of each text.
+            The codes of the tokens of each text; at least one for each text.
         tokens : int
             Number of rows of the matrix of tokens, which is filled up with rows of padding. A number below that of the
             tokens of all texts, such as the default 0, means no padding. With one number for all calls, all products

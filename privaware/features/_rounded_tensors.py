@@ -110,7 +110,7 @@ def restored_symmetric(name: str, stored: Mapping[str, Tensor]) -> Tensor:
 
 
 def _common_scales(scale: Tensor, at: Tensor) -> Tensor:
-    """Return min(scale[i], scale[j]) for each entry (i, j) of a symmetric matrix; `at` is (rows i, columns j)."""
+    """Return min(scale[i], scale[j]) for entries (i, j) of a symmetric matrix; `at` is (2, entries): all i, all j."""
     return torch.minimum(scale[at[0]], scale[at[1]])
 
 

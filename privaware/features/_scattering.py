@@ -164,7 +164,7 @@ class FilterBank:
 class Workspace:
     """Named tensors that are reused, because allocating new ones takes as long as the arithmetic.
 
-    They have the type and the device of `like`.
+    They have the type and the device of the tensor `like`.
     """
 
     def __init__(self, like: torch.Tensor) -> None:
@@ -172,7 +172,10 @@ class Workspace:
         self.buffers: dict[str, torch.Tensor] = {}
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
-        """Return an uninitialised tensor; a tensor taken earlier under the same `name` is overwritten."""
+        """Return an uninitialised tensor of the sizes `shape`.
+
+        It may share its memory with a tensor of any shape that was taken earlier under the same `name`.
+        """
         size = math.prod(shape)
         if name not in self.buffers or self.buffers[name].numel() < size:
             self.buffers[name] = self.like.new_empty(size)
@@ -180,7 +183,7 @@ class Workspace:
 
 
 class FourierLayers:
-    """Wavelet layers computed by FFT; maps are (angles, rows, height, width)."""
+    """Wavelet layers computed by FFT; maps are (angles, rows, height, width), and a row is a one-channel image."""
 
     def __init__(self, bank: FilterBank, to_tensor: ToTensor) -> None:
         import torch
@@ -198,8 +201,9 @@ class FourierLayers:
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
         """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
 
-        Maps at resolution r have stride 2^r, and the wavelets have scale 2^to. Maps are (angles, rows, height, width);
-        the result is (wavelet angles, angles * rows of `x`, height', width'). `workspace` is not used.
+        Maps at resolution r >= 0 have stride 2^r; `at` is -1 for images before padding, which have stride 1. `to` is
+        above `at`, and the wavelets have scale 2^to. Maps are (angles, rows, height, width); the result is (wavelet
+        angles, angles * rows of `x`, height', width'). `workspace` is not used.
         """
         import torch
 
@@ -212,9 +216,10 @@ class FourierLayers:
         return torch.fft.ifft2(aliases.mean(dim=(2, 4))).abs()
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width').
+        """Return the maps `x`, averaged over 2^J pixels of the image, as (rows, angles, height', width').
 
-        `workspace` is not used.
+        `x` (angles, rows, height, width) has stride 2^resolution, or is the images if `resolution` is -1. `workspace`
+        is not used.
         """
         height, width = self.low_pass[resolution]
         return (height @ (x @ width.T)).transpose(0, 1)
@@ -223,7 +228,8 @@ class FourierLayers:
 class MatrixLayers:
     """Wavelet layers computed by matrix products.
 
-    Maps are (width, angles, height, rows), so every product and sum is contiguous in memory.
+    Maps are (width, angles, height, rows), so every product and sum is contiguous in memory. A row is an image of one
+    channel.
     """
 
     def __init__(self, bank: FilterBank, to_tensor: ToTensor) -> None:
@@ -240,17 +246,19 @@ class MatrixLayers:
     def modulus(self, x: torch.Tensor, at: int, to: int, workspace: Workspace) -> torch.Tensor:
         """Return the moduli at resolution `to`, for each wavelet angle, of maps `x` at resolution `at` (-1: images).
 
-        Maps at resolution r have stride 2^r, and the wavelets have scale 2^to. Maps are (width, angles, height, rows);
-        the result is (width', wavelet angles, height', angles * rows of `x`). Wavelet angles are in the order
-        `order[at, to]`. The result is a buffer, which the next call with the same `workspace`, `at` and `to`
+        Maps at resolution r >= 0 have stride 2^r; `at` is -1 for images before padding, which have stride 1. `to` is
+        above `at`, and the wavelets have scale 2^to. Maps are (width, angles, height, rows); the result is (width',
+        wavelet angles, height', angles * rows of `x`). The list `self.order[at, to]` has the number of the wavelet
+        angle at each place. The result is a buffer, which the next call with the same `workspace`, `at` and `to`
         overwrites.
         """
         return self.layers[at, to](x, workspace, f"maps from {at} to {to}")
 
     def average(self, x: torch.Tensor, resolution: int, workspace: Workspace) -> torch.Tensor:
-        """Return the maps `x` at `resolution`, averaged over 2^J pixels, as (rows, angles, height', width').
+        """Return the maps `x`, averaged over 2^J pixels of the image, as (rows, angles, height', width').
 
-        A buffer of `workspace` holds an intermediate result; the returned tensor is new.
+        `x` (width, angles, height, rows) has stride 2^resolution, or is the images if `resolution` is -1. A buffer of
+        `workspace` holds an intermediate result; the returned tensor is new.
         """
         import torch
 
@@ -263,10 +271,10 @@ class MatrixLayers:
 class _MatrixLayer:
     """The moduli of maps with the wavelets of one scale at all angles, computed by matrix products.
 
-    It maps (width, angles, height, rows) to (width', wavelet angles, height', angles * rows), with wavelet angles in
-    the order `order`. The call takes the maps, a `Workspace` and the name of the buffer in it for the result. `filters`
-    are the wavelets (angles, height, width) in the Fourier domain, and `paddings` matrices that pad the maps first, or
-    None.
+    It maps (width, angles, height, rows) to (width', wavelet angles, height', angles * rows). The list `order` has the
+    number of the wavelet angle at each place. The call takes the maps, a `Workspace` and the name of the buffer in it
+    for the result. `filters` are the wavelets (angles, height, width) in the Fourier domain. `stride` is the stride of
+    the result relative to the maps. `paddings` are two matrices that pad height and width first, or None.
     """
 
     def __init__(
@@ -297,9 +305,9 @@ class _MatrixLayer:
         """Return the real and the imaginary kernels along the height, each (kernels, height, frequencies).
 
         Frequencies are along the width. `even` and `odd` (angles, height, frequencies) are the parts of the wavelets
-        that are even and odd in height. The angles `self.first` have both parts in both kernels. The angles
-        `self.symmetric` follow: their even parts are real. The odd part of the first of them,
-        which points along the height, is real; the odd parts of the others are imaginary.
+        that are even and odd in height. Both kernels hold the even and then the odd parts of the angles `self.first`.
+        Parts of the angles `self.symmetric` follow. Their even parts are real. The first of these angles points along
+        the height, and its odd part is real; the odd parts of all other symmetric angles are imaginary.
         """
         first, symmetric = self.first, self.symmetric
         real = [even[first].real, odd[first].real, even[symmetric].real, odd[symmetric[:1]].real]
@@ -333,9 +341,9 @@ class _MatrixLayer:
     ) -> torch.Tensor:
         """Fill `out` with the moduli of all angles, in the order `self.order`, and return it.
 
-        `real` and `imaginary` are the maps convolved with the two results of `_kernels`. Where a wavelet has a mirror
-        image among the angles, its convolution is their sum, and the convolution of the mirror image is their
-        difference. `sums` is a buffer, which is overwritten.
+        `real` and `imaginary` (width', kernels, height', columns) are the maps convolved with the two results of
+        `_kernels`. Where a wavelet has a mirror image among the angles, `real + imaginary` is its convolution, and
+        `real - imaginary` the convolution of the mirror image. `sums` is a buffer, which is overwritten.
         """
         import torch
 
@@ -359,7 +367,7 @@ def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[in
     `even` and `odd` (angles, height, frequencies) are the even and the odd part of the spectra, transformed back along
     the height. No angle has an exact mirror image in two cases: a filter at a lower resolution keeps only one of its
     two outermost frequencies, and a wavelet as long as the image is truncated. Then all angles are in the first list,
-    and each is computed by itself.
+    each is computed by itself, and the two other lists are empty.
     """
     L = len(even)
     middle = int(L - L / 2 - 1)
@@ -376,10 +384,10 @@ def _mirror_pairs(even: np.ndarray, odd: np.ndarray) -> tuple[list[int], list[in
 
 
 def _signs(odd: np.ndarray, first: list[int], mirrored: list[int]) -> np.ndarray:
-    """Return -1 or 1 for each angle in `first`: the sign between the odd parts of the wavelet and its mirror image.
+    """Return, for each angle in `first`, the sign (1 or -1) for which `odd[mirrored] = -sign * odd[first].conj()`.
 
     `mirrored` has the angles of the mirror images, and `odd` the odd parts of all angles (angles, height, frequencies).
-    The result is (angles, 1, 1). The modulus does not depend on this sign.
+    The result is (angles of `first`, 1, 1). The modulus of a convolution does not depend on this sign.
     """
     correlation = (odd[mirrored] * odd[first]).real.sum(axis=(1, 2), keepdims=True)
     return np.where(correlation > 0, -1.0, 1.0)
@@ -393,7 +401,9 @@ def _waves(frequencies: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 def _convolution(kernels: np.ndarray, stride: int, frequencies: np.ndarray, pad_height: np.ndarray) -> np.ndarray:
     """Return the matrices (frequencies, kernels x height', aliases x height) that apply every kernel with `stride`.
 
-    `pad_height` is the matrix that pads the height first.
+    `kernels` is (kernels, height, frequencies). Row k of `frequencies` (output frequencies, stride) has the aliases of
+    output frequency k: the frequencies along the width that fall on it when the maps are subsampled. `pad_height` is
+    the matrix that pads the height first.
     """
     count, height, _ = kernels.shape
     lag = (np.arange(0, height, stride)[:, None] - np.arange(height)) % height

@@ -1,7 +1,7 @@
 """Flattened rows clipped to an L2 norm of `norm`, for learners whose sensitivity depends on this bound.
 
-With `exact` every row is scaled to norm `norm`; otherwise only longer rows are scaled down. Entries that are not finite
-become 0, so the bound holds for every input.
+With `exact` every row, except a row of zeros, is scaled to norm `norm`; otherwise only longer rows are scaled down.
+Entries that are not finite become 0, so the bound holds for every input.
 
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
 Use when: as the last feature before a learner that needs rows of bounded norm.

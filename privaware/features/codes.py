@@ -2,8 +2,8 @@
 
 Numbers use their declared bins. Without declared bins they use public cells: half of the cells have equal width, and
 half become narrower towards zero (or towards the bound nearest to zero), which has a cell of its own. Amounts are often
-skewed, and often zero. Missing values (if the schema has them as a category) and unseen values have the last level.
-With `numbers`, the numbers themselves follow the codes, scaled to [-1, 1]; a missing number is 0.
+skewed, and often zero. Missing values (if their column has them as a category) and unseen categories have the last
+level. With `numbers`, the numbers themselves follow the codes, scaled to [-1, 1]; a missing number is 0.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a tree or an additive model follows.
@@ -35,7 +35,8 @@ __all__ = ["Codes", "public_edges"]
 class Codes:
     """Ordinal codes of the columns of a table: each value becomes the number, from 0, of its bin, cell or category.
 
-    The columns are in the order of `schema.used`. Rows of another number of columns raise `WrongInput`.
+    The columns are in the order of `schema.used`, the columns used as features. The result is float32. Rows of another
+    number of columns raise `WrongInput`.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class Codes:
         return len(schema.used) + len(self._numbers(schema))
 
     def levels(self, schema: Schema) -> tuple[int, ...]:
-        """Return the number of codes of each of `schema.used`, the code for missing or unseen values included."""
+        """Return the number of codes of each of `schema.used`, with its code for missing or unseen values, if any."""
         return tuple(self._levels(column) for column in schema.used)
 
     def labels(self, column: Column) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ class Codes:
     def middles(self, column: Column) -> np.ndarray:
         """Return the midpoint of each bin or cell of a numeric column, scaled so that its bounds become -1 and 1.
 
-        If the schema has missing values as a category, a last entry, 0, stands for them.
+        If the column has missing values as a category, a last entry, 0, stands for them.
         """
         low, high = column.low or 0.0, column.high or 0.0
         edges = np.clip(np.concatenate([[low], self.edges(column), [high]]), low, high)
@@ -103,7 +104,7 @@ class Codes:
         return len(self.edges(column)) + 1 + (column.missing == "category")
 
     def edges(self, column: Column) -> np.ndarray:
-        """Return the edges between the bins or cells of a numeric column, in increasing order, without its lower bound.
+        """Return the edges between the bins or cells of a numeric column, increasing and above its lower bound.
 
         They are its declared bins, or else `public_edges`. Raise `WrongInput` if the column has neither bins nor
         bounds.
@@ -120,7 +121,7 @@ class Codes:
     def codes(self, values: np.ndarray, column: Column) -> np.ndarray:
         """Return the code of each of `values` of one column: the number, from 0, of its bin, cell or category.
 
-        A missing value (not finite) has the last code if the schema has missing values as a category, else the code of
+        A missing value (not finite) has the last code if the column has missing values as a category, else the code of
         the number 0 or of the first category. A number outside the bounds has the first or the last bin. A category
         beyond the declared ones has the last code.
         """

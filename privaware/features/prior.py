@@ -102,7 +102,7 @@ class Prior:
     pools : tuple of int
         For each depth, the side of the grid to which the map is averaged.
     whiten : float
-        Exponent of the whitening; 0 for none.
+        Exponent of the whitening, from 0 (none) to 0.5 (all directions get the same variance).
     mirror : bool, optional
         Whether features are averaged over an image and its mirror image. Scattering beside the small network is always
         averaged so, and the block of `glyphs` never.
@@ -118,7 +118,7 @@ class Prior:
     weights : str, optional
         A file written by `privaware reproduce ours/prior/weights`, used instead of the shipped weights.
     checksum : str, optional
-        Checksum of the shipped weights, so that a model refuses other weights. None stands for the
+        Checksum of the shipped weights, so that a model refuses other weights with `WrongInput`. None stands for the
         checksum of the installed version.
     """
 
@@ -188,8 +188,8 @@ class Prior:
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
         """Return the function from one microbatch of images to feature rows, with all weights on `device`.
 
-        Images are tensors (rows, 1 or 3, height, width) on `device` with pixels in [0, 1]; the result is (rows,
-        `width()`).
+        `device` is a torch device or its name. Images are tensors (rows, 1 or 3, height, width) on it with pixels in
+        [0, 1]; the result is (rows, `width()`).
         """
         import torch
         from torch.nn import functional
@@ -257,7 +257,7 @@ class Prior:
         return entries + beside
 
     def architecture(self, outputs: int) -> dict[str, Any]:
-        """Return the description of the network with `outputs` outputs on these features.
+        """Return the description, for `privaware.models.build`, of a network with `outputs` outputs on these features.
 
         `network_tensors` returns its weights. Raise `WrongInput` for the small network, and unless the features are
         whitened maps alone, without `scatter`, `glyphs` and `normed`.

@@ -1,4 +1,4 @@
-"""Images of any size, grey or in colour, as 3 x `side` x `side` numbers in [-1, 1]: the inputs of the prior's network.
+"""Images of any size, grey or in colour, as 3 x `side` x `side` numbers in [-1, 1]: inputs of the feature `prior`.
 
 Privacy: no privacy cost (data-independent): each row is transformed by itself.
 Use when: a network that was pretrained on such inputs is trained or applied, as in `finetune`.
@@ -25,9 +25,10 @@ MICROBATCH = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class PriorInputs:
-    """Images resized for the network of the prior. Entries are first clipped to [0, 1]; NaN becomes 0.
+    """Images as float32 (rows, 3, side, side) in [-1, 1], for the network of the feature `prior`.
 
-    Images must be (rows, 1 or 3, height, width), else raise `WrongInput`.
+    Pixels are first clipped to [0, 1]; NaN becomes 0. Images must be (rows, 1 or 3, height, width), else raise
+    `WrongInput`.
 
     Parameters
     ----------

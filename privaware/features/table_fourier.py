@@ -1,13 +1,13 @@
 """Random Fourier features of a table: a linear model on them is a kernel machine over small sets of columns.
 
 A number becomes the mean of its place between its bounds and of its rank among the bins of the schema, scaled to a
-standard deviation of about 1. A category becomes a one-hot vector times `CATEGORY_DISTANCE`, and a hashed text its
-buckets, with an L2 norm of at most 1 together, times `CATEGORY_DISTANCE`. A feature is the cosine of a random phase
-plus the entries of a few columns times random frequencies. Phases and frequencies are drawn once from a public seed.
-Features read one column, two columns, four columns or all columns, in turn. As `count` grows, the inner product of two
-rows approaches half the mean of Gaussian kernels over random sets of columns; a kernel over k columns has width
-`scale` * sqrt(k). The L2 norm of a row is at most 1, for any values. Earlier versions called this feature `waves`;
-models that name it so still load.
+standard deviation of about 1. A category becomes a one-hot vector times 1.4 (`CATEGORY_DISTANCE`), and a hashed text
+its buckets, which together have an L2 norm of at most 1, times 1.4. A feature is the cosine of a random phase plus the
+entries of a few columns times random frequencies. Phases and frequencies are drawn once from a public seed. Features
+read one column, two columns, four columns or all columns, in turn. As `count` grows, the inner product of two rows
+approaches half the mean of Gaussian kernels over random sets of columns; a kernel over k columns has width `scale` *
+sqrt(k). The L2 norm of a row is at most 1, for any values. Earlier versions called this feature `waves`; models that
+name it so still load.
 
 Paper: Rahimi and Recht 2007, Random Features for Large-Scale Kernel Machines; sets of columns after Duvenaud,
 Nickisch, Rasmussen 2011, Additive Gaussian Processes, arXiv:1112.4394.
@@ -54,7 +54,8 @@ class TableFourier:
     scale : float
         Width of the Gaussian kernel over one column.
     columns : tuple of int
-        How many columns one feature reads: the features take these numbers in turn, and 0 means all columns.
+        How many columns one feature reads: the features take these numbers in turn. 0, or a number above that of the
+        columns, means all columns.
     draw : int
         Public seed of the frequencies and phases.
     """
@@ -93,7 +94,8 @@ def places(values: np.ndarray, column: Column) -> np.ndarray:
     """Return NUMBER_SCALE * (place + rank - 1) for each number in `values`, and 0 for a missing number.
 
     `place` is the position between the bounds of `column`, from 0 to 1. `rank` is the position among its bins, from 0
-    to 1, interpolated within a bin. A number outside the bounds is moved to the nearest bound.
+    to 1, interpolated within a bin; without bins it equals `place`. A number outside the bounds is moved to the nearest
+    bound.
     """
     low, high = column.low or 0.0, column.high or 0.0
     known = np.isfinite(values)
@@ -106,10 +108,11 @@ def places(values: np.ndarray, column: Column) -> np.ndarray:
 def _entries(values: np.ndarray, column: Column) -> np.ndarray:
     """Return the entries (rows, entries) of one column.
 
-    A number has its `places`, and an entry for missing values if the schema has them as a category. A category has one
-    entry for each declared category, and one for missing and unseen values if the schema has either as a category. A
-    missing value counts as the first category unless the schema has missing values as a category. A hash bucket of a
-    text has one entry. An entry that is set is `CATEGORY_DISTANCE`; the value of a hash bucket is multiplied by it.
+    A number has its `places`, and an entry for missing values if the column has them as a category. A category has one
+    entry for each declared category, and one for missing and unseen values if the column has either as a category. A
+    missing value counts as the first category unless the column has missing values as a category. A hash bucket of a
+    text has one entry: its value times `CATEGORY_DISTANCE`. Entries for categories and for missing values are 0 or
+    `CATEGORY_DISTANCE`.
     """
     values = values.astype(float)
     if column.kind == "category":

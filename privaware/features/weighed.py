@@ -24,7 +24,7 @@ __all__ = ["Weighed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Weighed:
-    """Entries multiplied by released weights; rows of another number of entries raise `WrongInput`.
+    """Entries multiplied by released weights, as float32; rows of another number of entries raise `WrongInput`.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Weighed:
 
     @classmethod
     def of(cls, squares: np.ndarray) -> Weighed:
-        """Return the feature for `squares`, squared weights up to 1, each rounded to a power of two.
+        """Return the feature for `squares`, squared weights up to 1, each rounded to the nearest power of two.
 
-        A squared weight that rounds to less than 2^-25 becomes 0.
+        The exponent is rounded to a whole number. A squared weight that rounds to less than 2^-25 becomes 0.
         """
         exponents = np.rint(-np.log2(np.maximum(squares, 2.0**-60))).astype(int)
         alphabet = np.array([*ascii_lowercase, "-"])

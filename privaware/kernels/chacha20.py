@@ -93,9 +93,10 @@ if triton is not None:
 
     @triton.jit
     def _eight(key, counter, NORMAL: tl.constexpr, LANES: tl.constexpr):
-        """Return eight random numbers of each block of this program: normal with `NORMAL`, else uniform.
+        """Return eight vectors of `LANES` random numbers, normal with `NORMAL`, else uniform.
 
-        `counter` points to the number of the first block of the first program. Each program has `LANES` blocks.
+        A vector has one number of each of the `LANES` blocks of this program. `counter` points to the number of the
+        first block of the first program.
         """
         number = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES) + tl.load(counter)
         x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15 = _words(key, number.to(tl.uint64))

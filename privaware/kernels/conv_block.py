@@ -23,9 +23,9 @@ __all__ = ["Above", "Images", "bias_activation_pool", "bias_activation_pool_back
 class Images(NamedTuple):
     """The outputs of `bias_activation_pool`.
 
-    `channels_first` holds the images in channels-first layout. `channels_last` holds the same images in channels-last
-    layout, or None if they were not requested. `argmax` is the position, from 0 to 3, of the largest input of each 2 x
-    2 window (int8), or None without a pool.
+    `channels_first` holds the images (n, filters, height, width) in channels-first memory layout. `channels_last` holds
+    the same images, of the same shape, in channels-last memory layout, or None if they were not requested. `argmax` is
+    the position, from 0 to 3, of the largest input of each 2 x 2 window (int8), or None without a pool.
     """
 
     channels_first: Any

@@ -4,8 +4,8 @@ One program computes a tile of one example's gradient, a matrix (filters, kernel
 product of the example's output gradients and the unfolded inputs, which are gathered from the unpadded input, summed
 over the positions of all copies of the example. While the tile is in registers, the program computes what norms need,
 and it writes the tile only if gradients are kept. A weighted sum over examples repeats the same product for one example
-after another, and multiplies each product by its factor before adding it. So the sum contains no rounding of a product
-that the norm did not contain.
+after another, and multiplies each product by its factor before adding it. So products have the same rounding errors in
+the norm and in the sum.
 
 With few positions, norms need no such product. The inner product of two columns of the unfolded input is a sum, over
 kernel taps, of inner products of two positions of the input. There are fewer inner products of input positions than of
@@ -285,9 +285,10 @@ if triton is not None:
 def fits(x: Any, g: Any, copies: int) -> bool:
     """Return whether the kernels should handle inputs `x` (n, channels, *positions) and output gradients `g`.
 
-    Both must be float32 on a GPU with TF32 products and not empty. Without TF32 the kernels have no advantage, because
-    they would not use tensor cores. The `copies` augmented copies of one example together must have fewer than
-    `LARGEST_OFFSET` entries, in `x` and in `g`, and fewer than `MOST_POSITIONS` output positions.
+    `n` counts all augmented copies of all examples. Both must be float32 on a GPU with TF32 products and not empty.
+    Without TF32 the kernels have no advantage, because they would not use tensor cores. The `copies` augmented copies
+    of one example together must have fewer than `LARGEST_OFFSET` entries, in `x` and in `g`, and fewer than
+    `MOST_POSITIONS` output positions.
     """
     import torch
 
@@ -313,9 +314,9 @@ def per_example_gradients(
     The gradients are (examples, filters, kernel x channels). `x` (n, channels, height, width) are the inputs and `g`
     (n, filters, output height, output width) the output gradients of `examples` examples, the copies of an example one
     after another. `geometry` is the convolution's. Without `centred` the sums are squared norms (examples,). With
-    `centred` filters (models, filters, kernel x channels) they are (3, examples, filters): for each filter the
-    gradient's squared norm, its inner product with the centred filter, and the sum of its entries. Then each model has
-    equally many consecutive examples. `tile` is chosen by `_tile` if None.
+    `centred` filters (minus their mean; (models, filters, kernel x channels)) they are (3, examples, filters): for each
+    filter the gradient's squared norm, its inner product with the centred filter, and the sum of its entries. Then each
+    model has equally many consecutive examples. `tile` is chosen by `_tile` if None.
     """
     tile = tile or _tile_of(x, g, geometry, examples)
     tiles, broad, _ = _tiles(tile, g.shape[1], x.shape[1], _columns(x, geometry))

@@ -1,5 +1,6 @@
-"""The operations of a DPNAS cell as CUDA kernels: depthwise 3 x 3 convolution, group norm, activation and pools.
+"""Layers of the network `dpnas` as CUDA kernels: depthwise 3 x 3 convolution, group norm, activation and pools.
 
+These layers form cells: small graphs, in which a node is the sum of several layers' outputs.
 A program handles one group of channels of one example, so examples never mix. A convolution, its group norm and its
 activation read the input once. The backward pass reads the stored normalised values. The kernels of convolutions and of
 3 x 3 pools can add to existing values, so the sum over a node's inputs needs no separate pass. Values are stored as

@@ -153,7 +153,7 @@ def ready(device: Any) -> bool:
 
 
 def fits(*tensors: Any) -> bool:
-    """Return whether the kernels support `tensors`: float32, contiguous rows, on a device that is `ready`."""
+    """Return whether the kernels support `tensors`: float32, last axis contiguous, on a device that is `ready`."""
     import torch
 
     return all(t.is_cuda and t.dtype == torch.float32 and t.stride(-1) == 1 for t in tensors) and (

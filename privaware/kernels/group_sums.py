@@ -59,7 +59,7 @@ def add_on_lattice(sums: Any, total: Any, offset: Any, parameters: int) -> None:
     """Add float32 `sums` (models, groups, width), over their groups, to the float64 `total` (models, width), in place.
 
     In the first `parameters` columns each sum is first rounded to a multiple of the spacing of float64 numbers near
-    `offset` (models, 1), which is a power of two for each model.
+    `offset` (models, 1); for each model this spacing is a power of two. Other columns are added without rounding.
     """
     models, groups, width = sums.shape
     grid = (triton.cdiv(width, NUMBERS_PER_PROGRAM), models)

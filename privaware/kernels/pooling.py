@@ -23,7 +23,7 @@ if triton is not None:
     def compiled(function):
         """Compile `function` once for each combination of values of its annotated parameters (`tl.constexpr`).
 
-        The values of other arguments do not cause another compilation; another type of number does.
+        Other values of other arguments do not cause another compilation, but arguments of other types do.
         """
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         plain = [name for name in parameters if name not in function.__annotations__]

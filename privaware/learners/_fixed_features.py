@@ -1,4 +1,4 @@
-"""Data-independent maps from rows to numbers, shared by the learners on fixed features."""
+"""Default data-independent features, their application to rows in microbatches, and linear and constant models."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def rows_after(
     one row.
 
     `progress`, if given, is called with the number of finished rows, the declared number of rows, the seconds left and
-    "features". It never gets the true number of rows.
+    "features". It never gets the true number of rows: the last call has the declared number for both.
     """
     declared, began = data.schema.rows, time.monotonic()
     size = _microbatch(chain, data.schema, device)
@@ -88,8 +88,8 @@ def row_features(chain: tuple[Any, ...], data: Data, device: str = "cpu") -> np.
     """Return the rows of `data` after the features in `chain`, not flattened, in the number type of the last feature.
 
     `chain` is a tuple of feature objects that are applied in order. Each result is a function of its own row alone, bit
-    for bit. If all features are `ENTRYWISE`, they are applied to all rows at once; otherwise in microbatches of one
-    shape, as in `rows_after`.
+    for bit. Features without rounded sums (`ENTRYWISE`) are applied to all rows at once. If `chain` has any other
+    feature, the rows are processed in microbatches of one shape, as in `rows_after`.
     """
     if all(type(feature).__module__.rsplit(".", 1)[-1] in ENTRYWISE for feature in chain):
         return features.apply(chain, data.x, data.schema, device)
@@ -139,7 +139,7 @@ def outputs_in_one_shape(
 ) -> np.ndarray:
     """Return `outputs(inputs)`, computed in microbatches of one shape, so that each row depends on itself alone.
 
-    Empty rows fill the last microbatch. A probe on `synthetic` rows chooses the size of the microbatches (see
+    Rows of zeros fill the last microbatch. A probe on `synthetic` rows chooses the size of the microbatches (see
     `_fixed_size`). `declared` is the declared number of rows.
     """
     size = _fixed_size(outputs, synthetic, declared)
@@ -275,8 +275,8 @@ def _slots_alike(transform: Callable[[np.ndarray], np.ndarray], synthetic: np.nd
 def shape_after(chain: tuple[Any, ...], schema: Schema) -> tuple[int, ...]:
     """Return the shape of one row after the features in `chain`, without the axis of rows.
 
-    The shape is (1,) if the row has no numbers. It is computed by applying the features to one row of zeros, or to one
-    empty text.
+    The shape is (1,) if a row has no entries (width 0). It is computed by applying the features to one row of zeros, or
+    to one empty text.
     """
     empty: Any = np.zeros((1, *schema.shape), np.float32)
     if schema.form == "text":

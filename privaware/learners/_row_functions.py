@@ -3,8 +3,8 @@
 Library exponentials may differ in their last bits between the body and the end of a vector loop. Sums of a row's
 numbers may differ between orders of summation, and matrix products have both problems. Removing one row could then
 change the terms of other rows. The functions here use only entrywise additions, multiplications and divisions, which
-IEEE 754 rounds alike everywhere, and sums of integers, which are exact. `exp2` and `softmax_numerators` take NumPy
-arrays or tensors on any device; `cosine` and `tanh` take NumPy arrays.
+IEEE 754 rounds in the same way everywhere, and sums of integers, which are exact. `exp2` and `softmax_numerators` take
+NumPy arrays or tensors on any device; `cosine` and `tanh` take NumPy arrays.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def exp2(exponents: Any, factor: float = 1.0) -> Any:
 def cosine(revolutions: np.ndarray) -> np.ndarray:
     """Return `cos(2 * pi * revolutions)` in float32.
 
-    `revolutions` is a float32 array. The error is at most 1e-6 while its entries are small.
+    `revolutions` is a float32 array of any shape. The error is at most 1e-6.
 
     >>> cosine(np.array([0.0, 0.25, -1.5], np.float32)).round(4).tolist()
     [1.0, 0.0, -1.0]

@@ -27,7 +27,7 @@ __all__ = ["Student"]
 
 @dataclass(frozen=True, kw_only=True)
 class Student(PlainNetwork):
-    """A network that learns from public rows, some of which noisy votes have labelled.
+    """A network that learns from public rows; noisy votes have labelled some of them.
 
     The student learns from unlabelled rows as follows (UDA, arXiv:1904.12848). Where its prediction for a row is surer
     than `confidence`, it learns to predict the same for an augmented copy. Without `shift` and `mirror`, an image is
@@ -44,7 +44,8 @@ class Student(PlainNetwork):
     confidence : float
         Largest predicted class probability of an unlabelled row above which the student learns from the row.
     public : Data
-        The public rows to label; labels that they have already are not used.
+        The public rows to label; labels that they have already are not used. Training without public rows raises
+        `WrongInput`.
 
     Notes
     -----
@@ -68,7 +69,7 @@ class Student(PlainNetwork):
         expect_in(self._name, "[0, 1)", confidence=self.confidence)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Return one model for each noise multiplier in `noises`, trained one after another on votes of its own."""
+        """Return one model for each noise multiplier in `noises`, each trained on its own noisy votes."""
         return [self.run(data, noise, rng) for noise in noises]
 
     def _pool(self) -> Data:
@@ -128,7 +129,7 @@ class Student(PlainNetwork):
 
         `labels` (networks, rows) has the class codes that each network learns, negative for a row without a label. The
         function takes positions of rows (networks, batch) and the networks' predicted probabilities (networks, batch,
-        classes). It returns targets of the latter shape:
+        classes). It returns targets (networks, batch, classes):
         1. For a labelled row, the one-hot vector of its class.
         2. For an unlabelled row whose largest probability exceeds `confidence`, `unlabelled` times its probabilities to
            the power `1 / temperature`, normalised.

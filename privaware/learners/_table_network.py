@@ -3,8 +3,8 @@
 A token is a pair of a level of a column and a view. A view is a class whose scores are estimated: each class, or only
 the second of two classes. Blocks mix the levels of a column by attention, then columns by attention over one summary of
 each column; nothing depends on the order of columns. Inputs are sums of residuals divided by their noise and by the
-rows, ridge estimates of scores with several penalties, and public facts: rows, noise, columns, levels. Outputs are
-factors on those estimates and a term that is added.
+rows, ridge estimates of scores with several penalties, and public facts: rows, noise, columns, levels. For each token
+the network returns factors on these estimates and on the previous score, and a term; their sum changes the score.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ class Residuals:
 
     `levels` (tables, views, columns, levels) sums residuals over the rows at each level. `harmonics` (tables, views,
     columns, 4) sums them times each harmonic, and `total` (tables, views) sums them over all rows. `spread` (tables,
-    views) says how noisy these sums are: their noise has the standard deviation `spread` times `TableFacts.bin_scale`,
-    `harmonic_scale` and `scale`. `counts` (tables, columns, levels) are noisy numbers of rows at each level, with noise
-    of standard deviation `count_scale` (tables, columns, 1). `shares` (tables, views) are the estimated frequencies of
-    the classes.
+    views) says how noisy these sums are. The standard deviation of the noise is `spread * bin_scale` in `levels`,
+    `spread * harmonic_scale` in `harmonics` and `spread * scale` in `total`, with the scales of `TableFacts`. `counts`
+    (tables, columns, levels) are noisy numbers of rows at each level, with noise of standard deviation `count_scale`
+    (tables, columns, 1). `shares` (tables, views) are the estimated frequencies of the classes.
     """
 
     levels: Tensor
@@ -181,8 +181,9 @@ def first_round(facts: TableFacts, levels: Tensor, harmonics: Tensor, totals: Te
 class TableNetwork(nn.Module):
     """A transformer that turns noisy sums over levels into scores of an additive model.
 
-    It has `blocks` attention blocks with `heads` heads each. A token is a pair of a level and a class, and has `width`
-    numbers. The initial output weights are zeros, so an untrained network returns the scores that it is given.
+    It has `blocks` attention blocks with `heads` heads each. A token is a pair of a level and a class, and its hidden
+    state is a vector of `width` numbers. The initial output weights are zeros, so an untrained network returns the
+    scores that it is given.
     """
 
     def __init__(self, width: int = 96, blocks: int = 4, heads: int = 4) -> None:

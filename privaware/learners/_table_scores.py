@@ -1,8 +1,9 @@
 """What `amortised` releases in each round, and the weights of an additive model that follow from the releases.
 
-Beside the sum of each level of a number, four harmonics over all its levels are released. A smooth effect of a number
-shows in a few sums of many rows, which have less noise than many sums of few rows (`features/_fourier.py`). Weights are
-multiples of 2^-10, so that sums of them are exact as long as sums of levels leave ten bits.
+Each round releases a sum over the rows at each level of each column. For a number column it also releases four
+harmonics over all its levels: a smooth effect shows in a few sums of many rows, which have less noise than many sums of
+few rows (`features/_fourier.py`). The weights of levels and harmonics are multiples of 2^-10, so weighted sums are
+exact as long as the sums of levels leave ten bits of float64 unused.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ class Rounds:
         """Return the additive models (copies, 1 + all levels, outputs) that follow from `releases`.
 
         Each array in `releases`, one for each round, has the shape (copies, outputs, released sums). Copies differ in
-        their noise only, and each gives a model of its own. A number of a model that is not finite, because the noise
-        is too large for the network, becomes 0.
+        their noise only, and each gives one model. A number of a model that is not finite, because the noise is too
+        large for the network, becomes 0.
         """
         copies, classes = releases[0].shape[:2]
         facts = self._facts(copies, classes, 0)

@@ -29,8 +29,8 @@ MARGIN = 1 + 2.0**-20
 def vote_event(vote: str, noise: float) -> Event:
     """Return the event (the privacy cost) of releasing the winner of one noisy vote, without a test of confidence.
 
-    `vote` is one of `VOTES`, and `noise` is the noise multiplier. "lnmax" adds Laplace noise of scale `b = 2 * noise`
-    and costs pure epsilon `2 / b = 1 / noise`. The other votes cost `Gaussian(noise)`.
+    `noise` is the noise multiplier. The vote "lnmax" adds Laplace noise of scale `b = 2 * noise` and costs pure epsilon
+    `2 / b = 1 / noise`. The votes "gnmax" and "confident_gnmax" cost `Gaussian(noise)`.
 
     >>> vote_event("lnmax", noise=10.0), vote_event("gnmax", noise=10.0)
     (Pure(epsilon=0.1), Gaussian(noise=10.0))
@@ -42,7 +42,7 @@ def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> 
     """Return the class with the most votes after noise, as a class code for each query: int64 (queries,).
 
     `exact_votes` (queries, classes) are the votes, perhaps fractions, and `vote` is one of `VOTES`. Confidence is not
-    tested. Each count gets noise of its own: Laplace of scale `2 * noise` for "lnmax", or Gaussian of standard
+    tested. Each count gets independent noise: Laplace of scale `2 * noise` for "lnmax", or Gaussian of standard
     deviation `sqrt(2) * noise` for the other votes, both times `MARGIN`.
     """
     if not len(exact_votes):

@@ -47,7 +47,7 @@ class Additive(RandomTrees):
     """A learner of an additive model, by `steps` steps of noisy gradient descent.
 
     If `trees` is above 0, as many random trees follow; by default there are none. A tree of depth 2 reads at most two
-    columns.
+    columns. `RandomTrees` explains the other settings.
     """
 
     trees: int = 0

@@ -8,8 +8,9 @@ default features.
 Paper: Malek, Mironov, Prasad, Shilov, Tramer 2021, Antipodes of Label Differential Privacy, arXiv:2106.03408; algorithm
 ALIBI of DPMLBench (the model's posterior as prior; DPMLBench also sets epochs = 60 or 90 and lr = 0.01).
 Privacy: epsilon-DP for the label of one row, with features taken as public. Changing a label changes two entries of its
-one-hot vector by 1 each, so the L1 sensitivity is 2. The entries are integers and are not summed over rows. Everything
-after the noise is post-processing.
+one-hot vector by 1 each, so the L1 sensitivity is 2. At noise multiplier `noise` the Laplace scale is 2 * noise, and
+epsilon is 1 / noise. The entries are integers and are not summed over rows. Everything after the noise is
+post-processing.
 Use when: only the labels are sensitive.
 
 >>> from privaware.schema import Column, Schema
@@ -50,10 +51,11 @@ class Alibi(PlainNetwork):
     prior : str
         The prior of a label at each step: the prediction of the "model", or "uniform".
     steps, lr : optional
-        For a softmax regression, the number of full-batch steps (default 300) and the learning rate (default 4).
+        For a softmax regression, the number of full-batch steps (default 300) and the learning rate (default 4). For a
+        network both are as in `PlainNetwork`.
 
-    `momentum` and `decay` (weight decay) apply to networks and to softmax regression. All other settings of
-    `PlainNetwork`, which explains them, apply to networks only.
+    `PlainNetwork` explains the other settings. `momentum` and `decay` (weight decay) apply to networks and to softmax
+    regression, all others to networks only.
     """
 
     tasks: ClassVar[tuple[str, ...]] = ("classification",)

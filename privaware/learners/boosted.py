@@ -58,7 +58,7 @@ class Boosted(RandomTrees):
     """A learner of an additive model followed by `trees` random trees of depth `depth`, by noisy gradient boosting.
 
     `skew_correction` is the strength, from 0 (none) to 1, with which the outputs for a skewed regression target are
-    corrected.
+    corrected. `RandomTrees` explains the other settings.
     """
 
     skew_correction: float = 0.3

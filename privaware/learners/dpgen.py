@@ -65,7 +65,7 @@ class Pairs:
     """Training pairs of a noisy row and the answer of a randomised response.
 
     `noisy` (pairs, ...) are rows plus Gaussian noise. `answer` (pairs,) is the position, among the rows, of the row
-    that the randomised response returned: often another row than the one that got the noise. `level` (pairs,) is the
+    that the randomised response returned: often not the row to which the noise was added. `level` (pairs,) is the
     standard deviation of noise that the score network is told. It is the standard deviation of the added noise, or a
     larger one (see `plausible_level`).
     """
@@ -82,7 +82,7 @@ def response_pairs(
 
     `levels` are standard deviations of noise in decreasing order. The rows are shuffled and cut into sets of
     `candidates` rows (the last set may have fewer), again and again until there are enough pairs. The answer for a row
-    is a row of its own set: itself with the keep probability of randomised response at `epsilon`, otherwise another
+    is a row of the same set: itself with the keep probability of randomised response at `epsilon`, otherwise another
     one. Gaussian noise with a standard deviation drawn from `levels` is added to the row. The pair states this level,
     or a larger one where `plausible_level` demands it.
     """
@@ -128,13 +128,13 @@ REASON = (
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSettings:
-    """Settings of the score network, its training and its sampling.
+    """Settings of the score network, its training and its sampling; the defaults are for the variant "published".
 
     `width` is the number of channels and `stages` the number of residual stages of the network; with 0 stages one image
     for each class is learnt, and no network. There are `levels` noise levels with standard deviations from `largest` to
-    `smallest`. Training takes `steps` batches of `batch` rows with Adam's learning rate `lr`; `ema` is the decay of the
-    average of the weights. Sampling takes `langevin` Langevin steps at each level; their size is
-    `rate * (level / smallest)**2`.
+    `smallest`, for pixels in [0, 1]. Training takes `steps` batches of `batch` rows with Adam's learning rate `lr`;
+    `ema` is the decay of the average of the weights. Sampling takes `langevin` Langevin steps at each level; their size
+    is `rate * (level / smallest)**2`.
     """
 
     width: int = 128

@@ -85,7 +85,7 @@ class Finetune(Learner):
         Clipping norm of the second phase.
     lr : float, optional
         Learning rate of the second phase; by default `LR * batch / LR_BATCH / (noise * norm)`, at most
-        `LARGEST_LR / norm`.
+        `LARGEST_LR / norm`, with LR = 8.4, LR_BATCH = 4096 and LARGEST_LR = 5.
     head_rate : float
         Learning rate of the head in the second phase, as a multiple of `lr`.
     frozen : int, optional

@@ -37,7 +37,8 @@ class Frozen(MomentumNetwork):
     Parameters
     ----------
     layers : int
-        How many of the last layers are trained; only layers that have parameters count.
+        How many of the last layers are trained; only layers that have parameters count. If the network has fewer, all
+        are trained.
 
     Notes
     -----

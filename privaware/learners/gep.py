@@ -63,13 +63,15 @@ class Gep(MomentumNetwork):
     residual : float
         Residuals (a gradient minus its projection on the subspace) are clipped to `residual * norm`; 0 drops them.
     anchors : int
-        Number of public rows, the first ones, whose gradients span the subspace.
+        Number of public rows, the first ones, whose gradients span the subspace; all of them if there are fewer.
     power : int
         Number of power iterations that compute a subspace.
     refresh : int
         Number of steps for which a subspace is kept.
     decay : float
         Weight decay.
+    public : Data, optional
+        The public rows. Training without them raises `WrongInput`.
     """
 
     needs_public: ClassVar[bool] = True

@@ -1,11 +1,11 @@
-"""Private gradient descent on hand-crafted features: scattering, normalised in groups, and any head.
+"""Private gradient descent on hand-crafted features of images: scattering coefficients, normalised in groups.
 
 A fixed wavelet cascade replaces the first layers, so a linear model or a small network learns well from few noisy
-steps. `architecture` describes the head, which is linear by default.
+steps. `architecture` describes the network on the features, which is a linear model by default.
 
 Paper: Tramer and Boneh 2021, Differentially Private Learning Needs Better Features (or Much More Data),
 arXiv:2011.11660; algorithm Hand-DP of DPMLBench.
-Privacy: the same guarantee as `dpsgd`. Fixed filters transform each row by itself, at no privacy cost.
+Privacy: the same guarantee as `dpsgd`. Fixed filters transform each row independently, at no privacy cost.
 Use when: the data are images, rows are few or epsilon is small, and there is no better public extractor.
 
 >>> from privaware.testing import rows_for
@@ -41,7 +41,7 @@ class HandDp(MomentumNetwork):
     architecture : dict
         Description of the network on the features; by default a linear model.
     features : list of dict
-        Descriptions of the features; by default `FEATURES`.
+        Descriptions of the features; by default scattering coefficients, normalised in 27 groups of channels.
 
     Notes
     -----

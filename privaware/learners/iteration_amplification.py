@@ -1,4 +1,4 @@
-"""Privacy amplification by iteration: one pass of noisy gradient steps of which only the last iterate is released.
+"""Privacy amplification by iteration: one pass of noisy gradient steps, then release of the last iterate only.
 
 Every row is assigned to one of `steps` slots at random. A slot takes one gradient step for each of its rows and then
 adds noise. After the last slot, noise is added `tail` more times. A gradient step on a convex smooth loss is
@@ -9,12 +9,13 @@ Paper: Feldman, Mironov, Talwar, Thakurta 2018, Privacy Amplification by Iterati
 DP-SGD by Tramer and Boneh 2021, arXiv:2011.11660, appendix D.3.
 Privacy: rho-zCDP for one row added or removed. Theorem 22 of Feldman et al. bounds the Renyi divergence of order alpha
 of the last iterate by alpha rho. One row inserts one step into one slot. This step moves any point by at most lr *
-slope * R, and rounding adds at most 1/128 of that distance (`ROUNDING`). If k draws of noise follow the step, then rho
-= 1 / (2 noise^2 k). The cost is computed for the last slot, k = 1 + tail, because every row may be in it;
-`position_rho` returns rho for the other slots. Tramer and Boneh report the 99th percentile over slots instead
-(`percentile_epsilon`): one row in a hundred is then protected less than the printed epsilon says.
-Use when: comparing. Poisson-sampled descent needs less noise between epsilon 0.2 and 40, and for a guarantee that holds
-for every row the noise of the tail alone would suffice.
+slope * R, where slope bounds the derivative of the loss and R the norm of a row. Rounding adds at most 1/128 of that
+distance (`ROUNDING`). If k draws of noise follow the step, then rho = 1 / (2 noise^2 k). The cost is computed for the
+last slot, k = 1 + tail, because every row may be in it; `position_rho` returns rho for the other slots. Tramer and
+Boneh report the 99th percentile over slots instead (`percentile_epsilon`): one row in a hundred is then protected less
+than the printed epsilon says.
+Use when: comparing. Poisson-sampled descent needs less noise between epsilon 0.2 and 40. The cost, which holds for
+every row, counts only the noise of the last slot and the tail, so the noise of earlier slots does not lower it.
 
 >>> from privaware.schema import Schema
 >>> IterationAmplification(tail=7).cost(Schema(classes=("no", "yes"), rows=1000), noise=0.5)

@@ -2,14 +2,15 @@
 
 Rows are divided at random over `stages`. In the first stage labels are randomised over all classes, and a network is
 trained on them. In each later stage that network predicts the likely classes of each row, and the row's label is
-randomised among the k likeliest, where k keeps the most true labels (RRWithPrior). The last network, trained on all
-randomised labels, is released.
+randomised among the k likeliest, where k maximises the chance that the true label is kept (RRWithPrior). The last
+network, trained on all randomised labels, is released.
 
 Paper: Ghazi, Golowich, Kumar, Manurangsi, Zhang 2021, Deep Learning with Label Differential Privacy, arXiv:2102.06062;
 algorithm LP-MST of DPMLBench (two stages, mixup 4; DPMLBench also sets epochs = 200 and lr = 0.01).
-Privacy: epsilon-DP for the label of one row, with features taken as public. Each label is randomised once, in the stage
-of its row. For any two labels and any response the probabilities differ by a factor of at most e^epsilon, whatever the
-candidate classes are. The candidates of a row depend only on features and on randomised labels of other rows.
+Privacy: epsilon-DP for the label of one row, with features taken as public and epsilon = 1 / noise. Each label is
+randomised once, in the stage of its row. For any two labels and any response the probabilities differ by a factor of at
+most e^epsilon, whatever the candidate classes are. The candidates of a row depend only on features and on randomised
+labels of other rows.
 Use when: only the labels are sensitive and there are enough rows for a network.
 
 >>> from privaware.schema import Column, Schema

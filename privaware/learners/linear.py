@@ -104,9 +104,9 @@ class Linear(Learner):
         Public number that is appended to every row, so that its weight is the bias; noise grows with it. The default is
         1, or 0.1 with `features`.
     centre, base, weigh : float
-        Fractions of the budget for a private mean of the rows, for the class frequencies whose logarithms are the
-        initial biases (classification only), and for weighting the feature blocks of a row (classification only). 0
-        skips the release.
+        Fractions of the budget (measured by squared inverse noise multipliers) for a private mean of the rows, for the
+        class frequencies whose logarithms are the initial biases (classification only), and for weighting the feature
+        blocks of a row (classification only). 0 skips the release.
     check : float
         Largest fraction of the budget for comparing a regression with the mean of its target; with many rows less is
         used.
@@ -193,7 +193,7 @@ class Linear(Learner):
         return linear_model(schema, chain, weights[:, :-1], self._constant * weights[:, -1])
 
     def rows_for(self, data: Data) -> Any:
-        """Return the rows of `data` as `run_on` takes them: float32 (rows, width), each clipped to norm 1.
+        """Return the rows of `data` as `run_on` takes them: float32 (rows, width), each of norm at most 1.
 
         Entries after the features are rounded to multiples of 2^-12. The result is an array if `device` is "cpu",
         otherwise a tensor on the device.
@@ -235,9 +235,9 @@ class Linear(Learner):
         """Return the weights (outputs, width + 1) of a model whose feature blocks are weighted by noisy margins.
 
         First steps are taken on blocks of equal norm. Then noisy sums of each block's margins are released, and the
-        other steps are taken on blocks with weights that follow from them. The returned weights are for `rows` without
-        block weights. `centre` is the centre of `rows`, or None if they are not centred. `bias` (outputs,) holds the
-        initial biases, and `noise` is the noise multiplier of one step.
+        other steps are taken on blocks with weights that follow from them. The returned weights apply to `rows` as they
+        are given, before blocks are weighted. `centre` is the centre of `rows`, or None if they are not centred. `bias`
+        (outputs,) holds the initial biases, and `noise` is the noise multiplier of one step.
         """
         from privaware.learners._linear.gradient import ROWS
 
@@ -276,7 +276,7 @@ class Linear(Learner):
         return parts
 
     def _share(self, part: float, check: float) -> float:
-        """Return the noise multiplier of a release that is no step, divided by the noise multiplier of one step.
+        """Return the ratio of the noise multiplier of a release other than a step to the noise multiplier of one step.
 
         The release takes the fraction `part` of the budget, and the check of a regression takes the fraction `check`.
         The `steps` steps, at sampling rate `rate`, share what `centre`, `base`, `weigh` and the check leave.
@@ -320,8 +320,8 @@ class Linear(Learner):
     def _initial_bias(self, data: Data, noise: float, rng: Rng) -> np.ndarray:
         """Return the initial bias of each class: the logarithms of noisy class frequencies, minus their mean.
 
-        The frequencies are one release; `noise` is the noise multiplier of one step. If `base` is 0, or in a
-        regression, nothing is released and the biases are zeros.
+        The result is (classes,). The frequencies are one release; `noise` is the noise multiplier of one step. If
+        `base` is 0 nothing is released and the biases are zeros, as is the one bias of a regression.
         """
         classes = len(data.schema.classes)
         if not self.base or not classes:
@@ -359,8 +359,8 @@ class Linear(Learner):
 
         The last column holds the weights of the constant, which carry the bias. `gradient` has the rows, and `noise` is
         the noise multiplier of one step. `initial` is a tensor of initial weights in this shape, or an array (outputs,)
-        of initial biases; the other weights then start at 0. `steps` are the numbers of the steps to take, by default
-        all.
+        of initial biases; the other weights then start at 0. `steps` is the range of the numbers of the steps to take,
+        by default all steps. The average is over the last of these steps.
         """
         from privaware import descent
 
@@ -389,9 +389,9 @@ class Linear(Learner):
         """Return `lr` if given, otherwise a learning rate that falls with the noise in the weights.
 
         `noise` is the noise multiplier of one step. The default is `times_noise / spread`, clipped to bounds that
-        depend on the task. `spread` is the norm of the noise that all steps add to the weights at learning rate 1, or
-        with named `features` to one weight. `times_noise` is a constant for each task; with named `features` it also
-        depends on the momentum, `centre`, `base` and the ratio of rows to noise.
+        depend on the task. `spread` is the norm of the noise that all steps add to the weights at learning rate 1. With
+        named `features` it is the noise in one weight only. `times_noise` is a constant for each task; with named
+        `features` it also depends on the momentum, `centre`, `base` and the ratio of rows to noise.
         """
         if self.lr is not None:
             return self.lr

@@ -1,8 +1,8 @@
 """The private constant: the most frequent class, with noisy class frequencies as probabilities.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity (the private histogram).
-Privacy: epsilon-DP for one row added or removed. One row changes one count, an integer, by 1, so the L1 sensitivity is
-1.
+Privacy: epsilon-DP for one row added or removed, with epsilon = 1 / noise. One row changes one count, an integer, by 1,
+so the L1 sensitivity is 1.
 Use when: rows are too few for anything else, or a baseline is wanted that a model must beat.
 
 >>> from privaware.schema import Schema

@@ -1,9 +1,9 @@
 """The private constant of a regression: the noisy mean of the target.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity.
-Privacy: epsilon-DP for one row added or removed. Targets are scaled to [-1, 1], so a row changes their sum by at most
-1. Targets are rounded to multiples of 2^-30, so their sum is exact in any order. The noisy sum is divided by the
-declared number of rows, which is public.
+Privacy: epsilon-DP for one row added or removed, with epsilon = 1 / noise. Targets are scaled to [-1, 1], so a row
+changes their sum by at most 1. Targets are rounded to multiples of 2^-30, so their sum is exact in any order. The noisy
+sum is divided by the declared number of rows, which is public.
 Use when: rows are too few for anything else, or a baseline is wanted that a model must beat.
 
 >>> from privaware.schema import Schema

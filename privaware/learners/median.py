@@ -7,9 +7,9 @@ candidate with the largest noisy score is released.
 Paper: McSherry, Talwar 2007, Mechanism Design via Differential Privacy; Smith 2011, Privacy-Preserving Statistical
 Estimation with Optimal Convergence Rates, for quantiles; noise as Ding et al. 2021, The Permute-and-Flip Mechanism Is
 Identical to Report-Noisy-Max with Exponential Noise, arXiv:2105.07260.
-Privacy: epsilon-DP for one row added or removed. Of n targets let b be below a candidate and a above it. The score of
-the candidate is -max(b - n/2, a - n/2, 0). One row changes n by 1 and each of a and b by 0 or 1. It therefore changes
-each difference, and the score, by at most 1/2. Counts are integers.
+Privacy: epsilon-DP for one row added or removed, with epsilon = 1 / noise. Of n targets let b be below a candidate and
+a above it. The score of the candidate is -max(b - n/2, a - n/2, 0). One row changes n by 1 and each of a and b by 0 or
+1. It therefore changes each difference, and the score, by at most 1/2. Counts are integers.
 Use when: the absolute error matters, as with skewed amounts, and rows are too few for a model.
 
 >>> from privaware.schema import Schema
@@ -60,9 +60,9 @@ class GridCounts(Sum[Data, np.ndarray, float]):
     """The number of targets at each candidate of `GRID` and between neighbouring candidates.
 
     The counts are an int64 array of `2 * len(GRID)` entries. Entry `2 * i` counts the targets equal to `GRID[i]`, and
-    entry `2 * i + 1` the targets between `GRID[i]` and `GRID[i + 1]`. Targets are scaled to [-1, 1]; a target outside
-    the range counts at its end, and a missing target is not counted. `release` returns a private median, one of `GRID`,
-    at `epsilon = 1 / noise`.
+    entry `2 * i + 1` the targets between `GRID[i]` and `GRID[i + 1]`; the last entry is always 0. Targets are scaled to
+    [-1, 1]; a target outside the range counts at its end, and a missing target is not counted. `release` returns a
+    private median, one of `GRID`, at `epsilon = 1 / noise`.
     """
 
     def partial(self, part: Data) -> np.ndarray:

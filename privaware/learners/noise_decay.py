@@ -38,7 +38,8 @@ class NoiseDecay(MomentumNetwork):
     Parameters
     ----------
     noise_schedule : dict
-        The schedule of the factor on the noise multiplier; by default the factor is `exp(-0.01 * epoch)`.
+        The schedule of the factor by which the noise multiplier is multiplied: a table as in the docstring of this
+        module. By default the factor is `exp(-0.01 * epoch)`.
 
     Notes
     -----

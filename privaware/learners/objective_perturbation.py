@@ -9,16 +9,16 @@ the budget (approximate minima perturbation, Iyengar et al. 2019).
 Paper: Chaudhuri, Monteleoni, Sarwate 2011, Differentially Private Empirical Risk Minimization; Kifer, Smith, Thakurta
 2012; Redberg, Koskela, Wang 2023, arXiv:2401.00583.
 Privacy: for one row added or removed. distribution="gamma" is pure, with epsilon = 1 / noise; for one row replaced
-epsilon is twice that, which is the published epsilon of Chaudhuri et al. distribution="gaussian" is a Gaussian
-mechanism of slightly less noise for classes with the analysis "tight", and otherwise costs (epsilon, `delta`). One row
+epsilon is 2 / noise, which is the published epsilon of Chaudhuri et al. distribution="gaussian" costs (epsilon,
+`delta`), except for classes with the analysis "tight": these cost a Gaussian mechanism of slightly less noise. One row
 of norm at most R changes the linear term implied by any weights by at most R, and the log-determinant by at most
 curvature R^2 / ridge. `analysis` says how the two changes are combined: "tight", as derived in
 `_convex/objective_prices.py`, or as published: "chaudhuri" (gamma), "kifer" and "redberg" (gaussian, at the internal
-`delta`). The ridge is at least R^2 noise, or 2 R^2 noise for a regression; "kifer" and "redberg" may raise it further,
-and "chaudhuri" raises it by its own rule only. The default ridge grows with the width of a row; of a table, the
-cost is that of the smallest one, because an earlier release may leave fewer columns. The number of rows is not used.
-The gradient that certifies a minimiser has a proven rounding error, which the last noise covers. Weights without a
-certificate are refused (`_convex/solver.py`).
+`delta`). "chaudhuri" raises the ridge by its own rule. With every other analysis the ridge is at least R^2 noise, or 2
+R^2 noise for a regression; "kifer" and "redberg" may raise it further. The default ridge grows with the width of a row.
+A table is charged for the smallest default ridge, of rows of width 1, because an earlier release may leave fewer
+columns. The number of rows is not used. The gradient that certifies a minimiser has a proven rounding error, which the
+last noise covers. Weights without a certificate are refused (`_convex/solver.py`).
 Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
 
 >>> from privaware.schema import Column, Schema
@@ -80,8 +80,8 @@ class ObjectivePerturbation(Learner):
         Ridge penalty of the sum of the losses. The analysis may raise it; by default it follows from the noise
         multiplier.
     delta : float
-        The delta that an analysis of the "gaussian" distribution spends internally: "kifer", "redberg", and "tight" for
-        regression. Otherwise `delta` is not used.
+        The delta in the cost (epsilon, delta) of the "gaussian" distribution with the analysis "kifer" or "redberg", or
+        "tight" for a regression. Otherwise `delta` is not used.
     reach : float
         Scale of residuals: the loss of a regression is log cosh(residual / reach), for targets scaled to [-1, 1]. Not
         used for classes.
@@ -129,13 +129,14 @@ class ObjectivePerturbation(Learner):
         return affine_model(schema, feature, weights, self.reach)
 
     def _terms(self, schema: Schema, noise: float) -> tuple[float, float, Event]:
-        """Return the noise multiplier, the ridge and the event (the privacy cost) of each problem.
+        """Return the noise multiplier, the ridge and the event (the privacy cost) of one problem.
 
-        There is one problem, or one for each class if there are more than two. The problems share the budget: the noise
-        multiplier is `noise` times the number of problems for "gamma", or times its square root for "gaussian". The
-        analysis "chaudhuri" raises it further, because the determinant takes a part of epsilon. The ridge is the
-        setting `ridge`, or its default, raised to what the analysis requires. The event is for the smallest ridge of
-        any columns that an earlier release may leave, because a run is charged before that release.
+        All problems have the same three values. There is one problem, or one for each class if there are more than two.
+        The problems share the budget: the noise multiplier is `noise` times the number of problems for "gamma", or
+        times its square root for "gaussian". The analysis "chaudhuri" raises it further, because the determinant takes
+        a part of epsilon. The ridge is the setting `ridge`, or its default, raised to what the analysis requires. The
+        event is for the smallest ridge of any columns that an earlier release may leave, because a run is charged
+        before that release.
         """
         count, loss = outputs(schema), _loss(schema)
         multiplier = noise * (count if self.distribution == "gamma" else math.sqrt(count))
@@ -207,7 +208,7 @@ def fit_many(
     ridge: Any = 1.0,
     analysis: PureAnalysis | None = None,
 ) -> np.ndarray:
-    """Fit many pure private logistic regressions to the same rows, each a release of its own.
+    """Fit many pure private logistic regressions to the same rows, each as a separate release.
 
     Parameters
     ----------
@@ -234,6 +235,11 @@ def fit_many(
     -------
     numpy.ndarray
         Weights (problems, columns). If a minimum is not certified, `Refused` is raised and nothing is released.
+
+    Notes
+    -----
+    There are as many problems as `epsilons` or, if they are more, `masks`; a single value is for all problems. Nothing
+    is charged to a ledger.
 
     >>> rows = np.random.default_rng(0).random((50, 3))
     >>> weights = fit_many(rows, rows[:, 0] > 0.5, epsilons=[1.0, 1e9], rng=Rng(seed=1), norm=2.0)

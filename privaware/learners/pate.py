@@ -1,11 +1,11 @@
 """PATE: an ensemble of teachers labels public rows by a noisy vote; a student learns from the labels.
 
-Each row goes to one teacher by a draw of its own. Teachers are trained without noise on disjoint rows and vote on
-`queries` public rows. Only the winner of each noisy vote is released: the class with most votes after Laplace noise
+Each row goes to one teacher, which is drawn for this row. Teachers are trained without noise on disjoint rows and vote
+on `queries` public rows. Only the winner of each noisy vote is released: the class with most votes after Laplace noise
 (`vote="lnmax"`) or Gaussian noise ("gnmax"). With "confident_gnmax" a noisy test first asks whether enough teachers
-agree, and only queries that pass it are answered, at most `answers` of them, as in "gnmax". With an `architecture`
-teachers and student are networks, and the student learns from public rows without a label too. Without one they are
-ridge regressions onto the one-hot classes, on the schema's features or on the named `features`.
+agree. Only queries that pass the test, at most `answers` of them, get a "gnmax" vote. With an `architecture` teachers
+and student are networks, and the student learns from public rows without a label too. Without one they are ridge
+regressions onto the one-hot classes, on the schema's features or on the named `features`.
 
 Paper: Papernot, Abadi, Erlingsson, Goodfellow, Talwar 2017, arXiv:1610.05755 (LNMax); Papernot, Song, Mironov,
 Raghunathan, Talwar, Erlingsson 2018, arXiv:1802.08908 (GNMax, Confident-GNMax). DPMLBench has LNMax, 100 teachers.
@@ -24,8 +24,8 @@ Repeated(event=Gaussian(noise=40.0), count=100)
 Repeated(event=Pure(epsilon=0.025), count=100)
 
 Teachers that are networks are trained many at a time, as one population. A row may change the vote of its own teacher
-only, so nothing in the computation of a teacher depends on the rows of others: steps and shapes are public, and each
-teacher has random numbers of its own and a slot of its own in every stacked product.
+only, so nothing in the computation of a teacher depends on the rows of other teachers: steps and shapes are public, and
+each teacher has its own random numbers and its own slice of every stacked product.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ POOL = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Teachers:
-    """`count` networks of the same `architecture` (a description), each trained by `descent` on rows of its own."""
+    """`count` networks of the same `architecture` (a description), each trained by `descent` on its own rows."""
 
     count: int
     architecture: dict[str, Any]
@@ -196,7 +196,7 @@ class Pate(Student):
         return tests + self.answer_count * vote_event(self.vote, noise)
 
     def _run_all(self, data: Data, noises: Sequence[float], rng: Rng) -> list[Model]:
-        """Return one model for each noise multiplier in `noises`, each with teachers and votes of its own.
+        """Return one model for each noise multiplier in `noises`, each with its own teachers and votes.
 
         With an `architecture` the students are networks, trained as one stack. Without one they are ridge regressions.
         """
@@ -295,8 +295,9 @@ MOST_QUERIES = 200
 def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights (classes, width) and biases (classes,) of a ridge regression onto one-hot classes.
 
-    `rows` are (rows, width), `labels` their class codes, and `strength` is the penalty, also of the biases. Weights and
-    biases are zeros if there are no rows, or if the equations are singular in float64.
+    `rows` are (rows, width), and `labels` their class codes. The penalty is `strength` times the squared norm of
+    weights and biases, added to the sum of squared errors. Weights and biases are zeros if there are no rows, or if the
+    equations are singular in float64.
     """
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1).astype(float)
     goal = np.eye(classes)[labels]

@@ -3,17 +3,17 @@
 No teacher is trained. For each of `queries` public rows every private row is sampled with probability `rate`, the
 `neighbours` nearest of the sample vote with their labels, and the winner after Gaussian noise is released. A network,
 the student, learns from these labels and from public rows without a label. Distances are between fixed features; in
-later `stages` the last hidden activations of the student, which is public by then, are added as further features, in
-the same range.
+later `stages` the last hidden activations of the student, which is public by then, are added as further features,
+scaled to the same range.
 
 Paper: Zhu, Yu, Chandraker, Wang 2020, Private-kNN: Practical Differential Privacy for Computer Vision, CVPR.
 Privacy: (epsilon, delta) for one row added or removed. A row that enters a sample may push another one out of the
 neighbours: one vote leaves and one enters, L2 sensitivity sqrt(2), and 1 for the largest number of votes. Samples are
 Poisson samples, one for each release, so that each is a sampled Gaussian; every stage and query is charged, also the
-test of `threshold`, which has a sample of its own. A distance is a function of two rows alone, bit for bit, on any
+test of `threshold`, which has its own sample. A distance is a function of two rows alone, bit for bit, on any
 device: rows are centred, projected on the principal directions of public rows and rounded to integers, and all sums are
 exact. So adding or removing a row does not change which of two other rows is nearer. Rows at the distance of the last
-neighbour share the remaining votes equally. This is the mean over all ways to break ties, in each of which one more row
+neighbour share the remaining votes equally. This is the mean over all ways to break ties, and in each way one more row
 replaces at most one neighbour.
 Use when: unlabelled public rows exist and nearby rows share a label, by fixed features or after a first stage.
 
@@ -79,7 +79,7 @@ class PrivateKnn(Student):
     ----------
     neighbours : int, optional
         Number of rows that vote on a query; by default `rate * rows / (2 * classes)`, half of an average class in a
-        sample.
+        sample, rounded and at least 1.
     rate : float
         Sampling rate of the private rows for a query.
     queries : int, optional
@@ -236,8 +236,8 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
 class LastHidden:
     """The last hidden activations of a released network: the inputs of its last linear layer.
 
-    Calling it with rows to which the network's features were applied returns their activations (rows, activations).
-    `module` is the network in evaluation mode, on `device`. Entries of rows that are not finite count as 0.
+    Calling it with rows to which the network's features were applied returns an array (rows, activations). `module` is
+    the network in evaluation mode, on `device`. Entries of rows that are not finite count as 0.
     """
 
     module: Any

@@ -9,8 +9,8 @@ whoever releases the examples may also release any model trained on them.
 Paper: Chen, Kerkouche, Fritz 2022, Private Set Generation with Discriminative Information, arXiv:2211.04446; algorithm
 PrivSet of DPMLBench (ten examples a class, network: learning rate 0.01, batch 10, 300 epochs).
 Privacy: (epsilon, delta) for one row added or removed. A row's clipped gradient changes the sum of a query by at most
-`norm`. The cost is the cost of `networks * rounds * queries` steps of DP-SGD, and one more query is refused. Everything
-else reads noisy gradients and public randomness only.
+`norm`. The release costs as much as `networks * rounds * queries` steps of DP-SGD, and no further gradient is released.
+Everything else reads noisy gradients and public randomness only.
 Use when: a small synthetic data set shall be shared, rather than one model. `dpsgd` is more accurate. The published
 settings, which are the defaults from 50,000 rows on, take 100,000 noisy gradients: lower `networks` for a first look.
 
@@ -180,10 +180,8 @@ class PrivateSet(PlainNetwork):
     def _condensation(self, schema: Schema) -> Any:
         """Return the settings by which the synthetic examples are learnt, from public facts: a `Condensation`.
 
-        With a fraction f of `MOST_NETWORKS` networks, a budget allows noise that is sqrt(f) times as large. Where noise
-        dominates a gradient, a matching step then holds 1 / sqrt(f) times as much signal. So the default learning rate
-        of the examples is 1 / sqrt(f) times `EXAMPLE_LR`: all steps together move the examples as far along the signal,
-        and as far along the noise.
+        The default learning rate of the examples is `EXAMPLE_LR * sqrt(MOST_NETWORKS / networks)`. With fewer networks
+        there are fewer noisy gradients, and each has less noise, so steps may be longer.
         """
         from privaware.learners._networks.condensation import Condensation
 

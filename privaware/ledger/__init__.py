@@ -1,8 +1,9 @@
 """The ledger of one data set: an append-only list of charges, written to disk before a mechanism gets a row.
 
-A ledger is one SQLite file, which several processes can share safely. Its first entry states the first limit, and fixes
-delta, unit, cap, relation and the names of disjoint parts of the rows. Each later entry carries the hash of the entry
-before it.
+A ledger is one SQLite file, which several processes can share safely. Its first entry states the first limit on
+epsilon. It also fixes delta, the unit of privacy, the cap on the rows of a person, the neighbouring relation and the
+names of disjoint parts of the rows. Each later entry carries the hash of the entry before it.
+
 There is no refund and no stored total: the spent epsilon is recomputed from the events every time. A registry in the
 user's data folder knows which ledgers were charged for which rows.
 

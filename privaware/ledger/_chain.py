@@ -1,9 +1,8 @@
 """Entries that each carry the hash of the entry before, in one append-only SQLite file.
 
-This module is the file format of the ledger, without budgets. It writes entries to disk and finds what is wrong with
-an edited file. Hashes reveal an edit, not its author. Rewriting
-every hash, or restoring an older copy, is detected only by a hash that is kept elsewhere. That is why a released model
-names the hash of its entry.
+This module is the file format of the ledger, without budgets. It writes entries to disk and finds what is wrong with an
+edited file. Hashes reveal an edit, not its author. Rewriting every hash, or restoring an older copy, is detected only
+by a hash that is kept elsewhere. That is why a released model names the hash of its entry.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a ledger, fixed at its creation; a later change of the limit is an entry of its own.
+    """The facts of a ledger, fixed at its creation; a later change of the limit is a separate entry.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def plain(entry: Entry) -> dict[str, Any]:
 
 
 def body(entry: Entry) -> str:
-    """Return the text that is stored and hashed: canonical JSON of all fields but `hash` and fields that are None."""
+    """Return the text that is stored and hashed: canonical JSON of the fields, without `hash` and fields of None."""
     values = {name: value for name, value in plain(entry).items() if name != "hash"}
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -45,8 +45,8 @@ class Ledger(Summarised):
     path
         The file.
     facts
-        The first limit, delta, unit, cap, neighbouring relation and partitions, fixed at creation. `limit` is the
-        present limit.
+        The first limit, delta, unit, cap, neighbouring relation and partitions, fixed at creation. The present limit is
+        the property `limit` of the ledger.
     genesis
         The hash of the first entry, which identifies the ledger.
     lasting
@@ -70,7 +70,7 @@ class Ledger(Summarised):
     lasting: bool = True
 
     def _facts(self) -> dict[str, Any]:
-        """Return the path, the delta, the unit and the relation: they need no file, because a `repr` must not fail."""
+        """Return the path, the delta, the unit and the relation by name, for `repr`; the file is not read."""
         return {"path": str(self.path), "delta": self.delta, "unit": self.unit, "relation": self.relation}
 
     def _repr_html_(self) -> str:
@@ -280,7 +280,7 @@ class Ledger(Summarised):
         seed
             The seed of the run, if it is seeded.
         rows
-            The keyed digest of the rows.
+            The keyed digest of the rows. Default: the entry has none.
 
         Returns
         -------
@@ -329,8 +329,8 @@ class Ledger(Summarised):
     ) -> Entry:
         """Return the entry of this charge, not yet written, or raise what `spend` would raise; the file is only read.
 
-        The arguments are those of `spend`. For a run that was charged before, `spend` would write no entry, but an
-        entry is returned here. The rows of that run are not compared, and which process of `torchrun` calls is not
+        The arguments mean the same as for `spend`. For a run that was charged before, `spend` would write no entry, but
+        an entry is returned here. The rows of that run are not compared, and which process of `torchrun` calls is not
         checked.
         """
         entry = self._charge(event, what=what, who=None, run=run, partition=partition, seed=seed)
@@ -585,7 +585,7 @@ class Ledger(Summarised):
                 raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
 
     def _way(self, name: str) -> str:
-        """Return what to do, for a message, if a run has another fact `name` ("delta", ...) than this ledger."""
+        """Return the advice in an error message to a run whose fact `name`, such as "delta", differs from this one."""
         cap = f"--cap {self.facts.cap}"
         ways = {
             "delta": f"take --delta {self.delta:g}",

@@ -3,9 +3,9 @@
 A killed process or a full disk may leave an incomplete line. Such a line is overwritten by spaces, with one warning.
 
 The registry copies every entry of the ledgers that it knows, into one file for each ledger. An entry is copied after it
-is on disk, so every copy must be in the chain. A ledger that lacks a copied entry was replaced by an older copy, or is
-one of two copies that were both charged. Opening it raises `RolledBack`. `Ledger.restore` writes the lost entries
-again.
+is on disk, so every copied entry must be in its ledger. A ledger that lacks a copied entry was replaced by an older
+copy, or is one of two copies that were both charged. Opening it raises `RolledBack`. `Ledger.restore` writes the lost
+entries again.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ def note(genesis: str, entry: Entry) -> None:
 def lost_entries(genesis: str, entries: Iterable[Entry]) -> list[Entry]:
     """Return the copied entries that `entries` neither contain nor replace, in the order of their numbers.
 
-    Return an empty list if the registry does not copy the ledger whose first entry has the hash `genesis`. A damaged
-    copy raises what `parsed` raises.
+    An entry that `Ledger.restore` wrote replaces the lost entry that it names. Return an empty list if the registry
+    does not copy the ledger whose first entry has the hash `genesis`. A damaged copy raises what `parsed` raises.
     """
     if not os.path.exists(_file(genesis)):  # or the folder belongs to another user, who knows other ledgers
         return []
@@ -207,7 +207,7 @@ def restored_words(entry: Entry) -> str:
 
 
 def _origin(entry: Entry) -> str:
-    """Return the first 16 digits of the hash of this entry, or of the lost entry that it replaces."""
+    """Return the first 16 hexadecimal digits of the hash of `entry`, or of the lost entry that `entry` replaces."""
     return (entry.what.removeprefix(RESTORED) if entry.what.startswith(RESTORED) else entry.hash)[:16]
 
 

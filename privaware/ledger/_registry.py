@@ -1,10 +1,10 @@
 """The registry of which ledgers were charged for which rows, so that one data set has one budget under any name.
 
 The registry is in the user's data folder (`$PRIVAWARE_LEDGERS`, or the default of the platform). It holds the key of
-the digests; for each digest of rows, a sketch of the rows and the ledgers that were charged for them; copies of the
-entries of these ledgers; and the ledgers of rows that came from memory. Its key, sketches and lists are readable by the
-user only, and nothing of the registry is copied into a released folder. Without the key, a digest reveals nothing about
-any row.
+the digests; for each digest of rows, the ledgers that were charged for them, and a sketch of the rows by which another
+table with most of these rows is recognised; copies of the entries of these ledgers; and the ledgers of rows that came
+from memory. Its key, sketches and lists are readable by the user only, and nothing of the registry is copied into a
+released folder. Without the key, a digest reveals nothing about any row.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KEY_BYTES = 32
 
 
 class HasEntries(Protocol):
-    """The interface of a ledger, or of the known charges of a ledger: its entries in order."""
+    """The interface of a ledger, or of its known charges: the method `entries` returns all entries in order."""
 
     def entries(self) -> tuple[Entry, ...]: ...
 
@@ -133,7 +133,10 @@ class KnownLedger:
         return KnownCharges(path=self.path, genesis=self.genesis, known=copies if whole else (), problem=ledger)
 
     def _opened(self) -> Ledger | str:
-        """Return the ledger, or the reason why its file cannot be used."""
+        """Return the ledger, or the reason why its file cannot be used.
+
+        Raise `RolledBack` if the file is an older copy of the ledger.
+        """
         try:
             ledger = Ledger.open(self.path)
         except RolledBack:
@@ -221,7 +224,8 @@ def forget_sketch(digest: str) -> None:
 def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     """Record, before a charge, that the ledger is for the rows with this digest, and start to copy its entries.
 
-    What is already recorded, such as a sketch, stays as it is. Raise `WrongInput` if the data folder cannot be written.
+    What is already recorded, such as a sketch, stays unchanged. Raise `WrongInput` if the data folder cannot be
+    written.
 
     Parameters
     ----------
@@ -230,7 +234,7 @@ def register(digest: str, ledger: Ledger, sketch: bytes | None = None) -> None:
     ledger : Ledger
         The ledger that will be charged.
     sketch : bytes, optional
-        The sketch of the rows, by which another table with most of these rows is recognised.
+        The sketch of the rows, by which another table with most of these rows is recognised; it is stored unchanged.
     """
     folder = owner_folder()
     watch(ledger.genesis, ledger.entries())

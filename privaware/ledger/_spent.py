@@ -20,7 +20,7 @@ MAX_CHOICES = 64
 
 
 def limit_of(entries: Iterable[Entry]) -> float:
-    """Return the limit after `entries`: the last one that an entry sets. The first entry created the ledger."""
+    """Return the present limit: the last limit that one of `entries` sets; the first entry created the ledger."""
     limits = [e.facts.limit if e.facts else e.limit for e in entries if e.facts or e.limit]
     assert limits[-1] is not None
     return limits[-1]
@@ -37,10 +37,10 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
     The result is the composition of all events on all rows, plus one `Disjoint` with the composition of each named
     partition: a row is in one named partition only, so only the most costly one counts.
 
-    An event may itself contain a `Disjoint`. Each charge divides the rows anew, so in two equal charges a row may be in
-    different parts. Therefore a `Disjoint` that is in more than one charge becomes `AnyOf`: at every epsilon the worst
-    of its parts counts, which costs slightly more. Every `Disjoint` inside an event becomes `AnyOf` if the product of
-    their numbers of parts exceeds `MAX_CHOICES`.
+    An event may itself contain a `Disjoint`. Each charge divides the rows anew, so in two charges with equal `Disjoint`
+    events a row may be in different parts. Therefore a `Disjoint` that is in more than one charge is replaced by
+    `AnyOf`: at every epsilon its worst part counts, which costs slightly more. All `Disjoint` events of the charges are
+    replaced if the product of their numbers of parts exceeds `MAX_CHOICES`.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
     splits: Counter[Event] = Counter()

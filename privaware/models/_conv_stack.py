@@ -25,7 +25,10 @@ class Conv(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A pooling layer over squares of `kernel` x `kernel` pixels, which begin every `stride` pixels."""
+    """A pooling layer over squares of `kernel` x `kernel` pixels, which begin every `stride` pixels.
+
+    The network's setting `pooling` says whether it takes the maximum or the mean of a square.
+    """
 
     kernel: int = 2
     stride: int = 2
@@ -57,9 +60,10 @@ def flattened_size(model: ImageDescription, stack: Iterable[ConvLayer]) -> int:
 def conv_layers(model: ImageDescription, stack: Iterable[ConvLayer], groups: int = 0) -> list[tuple[str, nn.Module]]:
     """Return the layers of `stack` as (name, layer), in order.
 
-    A `Conv` gives a convolution and the activation of `model`, a `Pool` a pool of the kind `model.pooling`. The first
-    convolution has the input channels of `model`. Unless `groups` is 0, a group norm of `groups` groups, without
-    weights, precedes each activation.
+    A name has the position in `stack`, from 1, such as "conv1", "norm1", "activation1" and "pool2". A `Conv` gives a
+    convolution and the activation of `model`, a `Pool` a pool of the kind `model.pooling`. The first convolution has
+    the input channels of `model`. Unless `groups` is 0, a group norm of `groups` groups, without weights, precedes each
+    activation.
     """
     from torch import nn
 

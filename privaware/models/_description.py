@@ -75,7 +75,7 @@ class Description:
         rng : Rng, numpy.random.Generator or torch.Generator, optional
             The source of the initial weights.
         device : optional
-            The device of the module; on "meta" it has shapes but no memory.
+            The device of the module, by default the CPU; on "meta" it has shapes but no memory.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Description:
         return module if device is None else module.to(device)
 
     def describe(self) -> dict[str, Any]:
-        """Return the description as JSON values: `build(describe())` builds the same architecture."""
+        """Return the description as JSON values, from which `privaware.models.build` builds the same architecture."""
         values = {field.name: _json_value(getattr(self, field.name)) for field in fields(self)}
         return {"name": self.name, **values}
 
@@ -147,8 +147,8 @@ class Description:
 class Activated(Description):
     """A description with an activation, one of `ACTIVATIONS`.
 
-    `tempered` is the scale, temperature and offset of the activation "tempered"; it keeps its default for any other
-    activation.
+    `tempered` is the scale, temperature and offset of the activation "tempered". For any other activation, a value
+    other than the default raises `WrongInput`.
     """
 
     activation: str = "relu"
@@ -240,7 +240,7 @@ def _seed(rng: Any) -> int:
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Return whether `value` is an integer of at least `least`; False for a bool."""
+    """Return whether `value` is a Python or NumPy integer of at least `least`; False for a bool."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 

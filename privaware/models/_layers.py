@@ -58,21 +58,28 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def activation(name: str, tempered: tuple[float, float, float]) -> nn.Module:
-    """Return a new activation layer; `name` is one of `ACTIVATIONS`, and `tempered` is used for "tempered" only."""
+    """Return a new activation layer; `name` is one of `ACTIVATIONS`.
+
+    `tempered` (scale, temperature, offset) is used for the name "tempered" only.
+    """
     return Tempered(*tempered) if name == "tempered" else _ACTIVATIONS[name]()
 
 
 def pool(kind: str, size: int, stride: int, padding: int = 0) -> nn.Module:
     """Return a new pooling layer: a max pool if `kind` is "max", else an average pool.
 
-    Windows have `size` x `size` points and begin every `stride` points; `padding` is the width of the padded border.
+    Windows have `size` x `size` points and begin every `stride` points; `padding` is the width of the padded border. An
+    average counts padded points as zeros.
     """
     layer = nn.MaxPool2d if kind == "max" else nn.AvgPool2d
     return layer(size, stride, padding)
 
 
 def global_pool(kind: str) -> nn.Module:
-    """Return a new layer that pools each channel to one number: its maximum if `kind` is "max", else its mean."""
+    """Return a new layer that pools each channel to one number: its maximum if `kind` is "max", else its mean.
+
+    The layer returns (rows, channels, 1, 1).
+    """
     return nn.AdaptiveMaxPool2d(1) if kind == "max" else nn.AdaptiveAvgPool2d(1)
 
 
@@ -87,7 +94,8 @@ def dense_layers(
     """Return (name, layer) for linear layers from `width` inputs to `outputs` outputs.
 
     `hidden` has (units, activation layer) for each hidden layer. Unless `dropout`, a rate, is 0, a dropout layer
-    follows every hidden layer if `after_each`, or else stands once, before the output layer.
+    follows every hidden layer if `after_each`, or else stands once, before the output layer. Names are "dense1",
+    "dense1_activation", "dropout1" and so on, "dropout" for a single dropout layer, and "output".
     """
     layers: list[tuple[str, nn.Module]] = []
     for at, (units, act) in enumerate(hidden, start=1):
@@ -103,7 +111,8 @@ def dense_layers(
 def he_normal(module: nn.Module, gain: float = math.sqrt(2)) -> None:
     """Draw the weights of every `nn.Conv2d` in `module` from a normal distribution, and set its bias to zero, in place.
 
-    The standard deviation is gain / sqrt(filters * kernel area).
+    The standard deviation is gain / sqrt(output channels * kernel area). The numbers come from torch's global
+    generator.
     """
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
@@ -196,9 +205,9 @@ class LSTM(nn.Module):
     Per-example gradients: let h[t] be the hidden state after step t (zero before the first step), z[t] = weight_ih x[t]
     + weight_hh h[t-1] + bias the gates before their activation, and dz[t] the gradient of the loss with respect to
     z[t]. The gradients of `weight_ih`, `weight_hh` and `bias` are the sums over steps of dz[t] x[t]^T, of dz[t]
-    h[t-1]^T and of dz[t]. The output has h[t] of every step. The argument `probe` of `forward` is a tensor (rows,
-    steps, 4 * units) of zeros that is added to z, so its gradient is dz. So a rule for per-example gradients needs only
-    the input x, the output h and the gradient of `probe`.
+    h[t-1]^T and of dz[t]. The output has h[t] of every step. The optional argument `probe` of `forward` is a tensor
+    (rows, steps, 4 * units) of zeros that is added to z, so its gradient is dz. So a rule for per-example gradients
+    needs only the input x, the output h and the gradient of `probe`.
     """
 
     def __init__(self, inputs: int, units: int) -> None:
@@ -232,8 +241,8 @@ class StandardisedConv2d(nn.Module):
     """A convolution with weight standardisation: every filter has mean 0, and a norm just below 1.
 
     It has `filters` filters of `size` x `size` points on `channels` channels, and a bias. `padding` is the number of
-    zeros on each side. It is not a subclass of `nn.Conv2d`, so no rule for that layer applies to it: the gradient of
-    `weight` passes through the standardisation, which is the same for every row.
+    zeros on each side. It is not a subclass of `nn.Conv2d`, so that a training engine does not apply its rule for the
+    per-example gradients of `nn.Conv2d`: here the gradient of `weight` passes through the standardisation too.
     """
 
     def __init__(self, channels: int, filters: int, size: int, stride: int = 1, padding: int = 0) -> None:
@@ -279,10 +288,10 @@ class Trees(nn.Module):
     `shape` is (number of trees, depth of a tree, number of random Fourier features).
 
     Buffer `columns` has the column of each split of a tree. Buffer `right` says, for each split and each code of its
-    column, whether a row goes right (bit 1). The first split of a tree is the highest bit of the leaf's number. Trees
-    are evaluated `SOME` at a time to save memory. A random Fourier feature is the cosine of 2 pi times the sum of a
-    constant, a frequency for the code of each column, and a frequency times each number. Stored models call the
-    frequencies `turns` and the amplitudes `swings`.
+    column, whether a row goes right. The splits of a tree give the binary digits of a leaf's number, the highest digit
+    first: 1 if the row goes right, else 0. A random Fourier feature is the cosine of 2 pi times the sum of a constant,
+    a frequency for the code of each column, and a frequency times each number. Stored models call the frequencies
+    `turns` and the amplitudes `swings`.
 
     With `bent` the output is corrected for a skewed target (`_skew_corrected`). Otherwise, with `clipped`, the output
     is turned into logits of two classes (`_unclipped`).
@@ -339,8 +348,8 @@ class Trees(nn.Module):
 def _skew_corrected(outputs: Tensor, centre: float, spread: float, strength: float, shift: float) -> Tensor:
     """Return `centre + shift + spread / strength * (exp(strength * z) - 1)`, the skew correction of a regression.
 
-    Here `z` is `(outputs - centre) / spread`, clipped to [-8, 8]. `SkewCorrection` in
-    `learners/_boosting/regression.py` is its counterpart in training.
+    Here `z` is `(outputs - centre) / spread`, clipped to [-8, 8]; `spread` and `strength` are above 0. `SkewCorrection`
+    in `learners/_boosting/regression.py` is its counterpart in training.
     """
     away = ((outputs - centre) / spread).clamp(-8.0, 8.0)
     return centre + shift + spread / strength * torch.expm1(strength * away)

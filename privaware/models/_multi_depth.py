@@ -18,8 +18,8 @@ class Whitened(nn.Module):
     The module has buffers, but no parameters. `channels` and `pools` have one entry for each feature map: its number of
     channels c and its side p. A map (rows, c, p, p) is flattened to (rows, c, p * p), multiplied by `basis{i}` (p * p,
     p * p), centred by `mean{i}` (c, p * p) and divided by `scale{i}` (c). For each position m below the largest p * p,
-    the entries at m of all maps with p * p > m are concatenated to a row and multiplied by the square `matrix{m}`. The
-    output is (rows, sum of c * p * p).
+    the entries at m of all maps with p * p > m are concatenated to a row and multiplied by the square `matrix{m}`. All
+    matrices multiply from the right. The output (rows, sum of c * p * p) concatenates the products in the order of m.
     """
 
     def __init__(self, channels: Sequence[int], pools: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class MultiDepthNetwork(nn.Module):
 
     `network` is the module that `Wrn` builds. `depths` are the numbers of the blocks that are read, from 0, in
     increasing order. For each of them, `channels` has the number of channels, and `pools` an adaptive pooling layer.
-    With `mirror`, outputs are the mean over an image and its mirror image.
+    With `mirror`, outputs are the mean over an image and the image mirrored left to right.
     """
 
     def __init__(

@@ -201,7 +201,7 @@ def _stack(inputs: list[int], layers: list[list[Any]], *hidden: int) -> dict[str
 def _conv3x3(*filters: int | str) -> list[list[Any]]:
     """Return the field `layers` of `tramer_boneh` for 3 x 3 convolutions with the given numbers of filters.
 
-    "M" stands for a 2 x 2 pool of stride 2.
+    Convolutions have stride 1 and padding 1. "M" stands for a 2 x 2 pool of stride 2.
     """
     return [["pool", 2, 2] if f == "M" else [f, 3, 1, 1] for f in filters]
 

@@ -75,13 +75,13 @@ class Layers:
         return nn.Sequential(self.activation(), conv, group_norm(self.groups, filters))
 
     def operation(self, op: str, channels: int, stride: int) -> nn.Module:
-        """Return the layers of the operation called `op` on `channels` channels, where n is a whole number.
+        """Return the layers of the operation called `op` on `channels` channels; n below is the side of the filters.
 
         - "identity": nothing, or with stride 2 `entry`, which halves height and width.
         - "max_pool", "average_pool": a 3 x 3 pool with `stride`.
         - "separable_n": two n x n separable convolutions, the first with `stride`.
         - "dilated_n": one n x n separable convolution with dilation 2.
-        - "strips_n": a 1 x n and an n x 1 convolution.
+        - "strips_n": a 1 x n and an n x 1 convolution, together with `stride`.
         """
         kind, _, size = op.rpartition("_")
         if op == "identity":
@@ -108,7 +108,10 @@ class Layers:
         ]
 
     def _strips(self, channels: int, size: int, stride: int) -> nn.Module:
-        """Return activation, a convolution with 1 x `size` filters, one with `size` x 1 filters, and a norm."""
+        """Return activation, a convolution with 1 x `size` filters, one with `size` x 1 filters, and a norm.
+
+        The first convolution has `stride` along the width, the second along the height.
+        """
         return nn.Sequential(
             self.activation(),
             nn.Conv2d(channels, channels, (1, size), (1, stride), (0, size // 2), bias=False),

@@ -1,8 +1,8 @@
 """Blocks of one convolution and one pool, then dense layers, with dropout before the output.
 
-Images are first pooled by 2 (`halve`). The first convolution is 5 x 5 without padding, the others are 3 x 3 with
-padding, and no pool follows the last one, as in the search space of Bao et al. LeNet-5 and their network for random
-weights training are other settings of the same fields.
+Images are first pooled over 2 x 2 pixels (`halve`). The first convolution is 5 x 5 without padding, the others are 3 x
+3 with padding, and no pool follows the last one, as in the search space of Bao et al. LeNet-5 and their network for
+random weights training are other settings of the same fields.
 
 Paper: Bao, Bauer and Bindschaedler, appendices B and D.
 Privacy: no cost of its own; no layer mixes rows.

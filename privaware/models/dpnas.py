@@ -1,10 +1,10 @@
 """The network of DPNAS for one cell: a stem, three stages of a cell and a pool, and a dense head.
 
 A cell is a fully connected directed graph of five nodes after an entry (a 1 x 1 convolution). Each of its 15 edges, in
-the order (0,1), (0,2), (1,2), (0,3), ... (4,5), has one of ten operations, by name or by number: zero, max_pool,
-average_pool, identity, and depth-wise 3 x 3 convolutions with group norm and the activation relu, selu, tanh, linear,
-hardtanh or sigmoid. A node is the sum of the edges that end in it, and the output of a cell is the concatenation of all
-nodes. Every stage has the same cell.
+the order (0,1), (0,2), (1,2), (0,3), ... (4,5), has one of ten operations, by name or by number from 0 in this order:
+zero, max_pool, average_pool, identity, and depth-wise 3 x 3 convolutions with group norm and the activation relu, selu,
+tanh, linear, hardtanh or sigmoid. A node is the sum of the edges that end in it, and the output of a cell is the
+concatenation of the nodes after the entry. Every stage has the same cell.
 
 Paper: Cheng et al., DPNAS. The paper does not say that the convolutions are depth-wise, but only depth-wise
 convolutions give the reported sizes (529,434 for CIFAR-10, 213,418 for MNIST). Pools between stages are 2 x 2 as in the
@@ -48,7 +48,7 @@ class Dpnas(ImageDescription):
     cell : tuple
         The operation of each edge, by name or by number: 15 for five nodes, or 1, 3, 6 or 10 for fewer nodes.
     channels : tuple of int
-        Channels of a node in each stage; the stem has the channels of the first stage.
+        Channels of a node in each stage, one number for each stage; the stem has the channels of the first stage.
     squeeze, hidden : int
         Channels after the last stage, and units of the dense layer.
     groups : int
@@ -147,7 +147,7 @@ class Dpnas(ImageDescription):
 
 
 def _nodes(cell: Any) -> int:
-    """Return the number of nodes after the entry; 0 if `cell` is not a list of 1, 3, 6, 10 or 15 operations."""
+    """Return the number of nodes after the entry; 0 if `cell` is no list of 1, 3, 6, 10 or 15 known operations."""
     if not isinstance(cell, (list, tuple)):
         return 0
     if not all(op in OPERATIONS or (is_count(op, 0) and op < len(OPERATIONS)) for op in cell):

@@ -118,8 +118,9 @@ class Inception(ImageDescription):
     def _block(self, channels: int, block: tuple[Branch, ...]) -> tuple[nn.Module, int]:
         """Return (module, number of output channels) of one of the blocks A to E for inputs of `channels` channels.
 
-        `block` has one entry for each parallel branch: "", "keep" or "reduce" for its pool, then its convolutions as
-        (filters, kernel, stride, padding). Outputs of branches are concatenated along the channels.
+        `block` has one entry for each parallel branch: its pool, then its convolutions as (filters, kernel, stride,
+        padding). The pool is "keep" (3 x 3 average, stride 1), "reduce" (3 x 3, stride 2) or "" (none). Outputs of
+        branches are concatenated along the channels.
         """
         from privaware.models._layers import Branches
 

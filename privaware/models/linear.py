@@ -37,7 +37,7 @@ class Linear(Description):
     outputs : int
         Number of outputs.
     groups : int
-        Groups of the norm of the channels; 0 for none.
+        Groups of the norm of the channels; 0 for none, and always 0 if `inputs` is one number.
     """
 
     name: ClassVar[str] = "linear"

@@ -2,7 +2,7 @@
 
 The outputs of the blocks numbered `depths` pass the activation (the last block's pass a group norm first), are pooled
 to pool x pool points, one of `pools` for each block, and are whitened by fixed matrices, which are part of the tensors.
-Rows are then scaled to norm 1. This is the network of the `prior` features with an output layer, which the learner
+Rows are then scaled to L2 norm 1. This is the network of the `prior` features with an output layer, which the learner
 `finetune` trains.
 
 Paper: Zagoruyko and Komodakis, Wide residual networks, for the network; the head on several depths is this package's.
@@ -50,10 +50,10 @@ class MultiDepth(ImageDescription):
     pools : tuple of int
         For each of `depths`, the side of the grid to which its output is pooled.
     mirror : bool
-        Whether outputs are the mean over an image and its mirror image.
+        Whether outputs are the mean over an image and the image mirrored left to right.
     activation, tempered, pooling
-        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of pools: "max" or
-        "average".
+        Name of the activation; scale, temperature and offset of the activation "tempered"; the kind of the pools whose
+        sides are `pools`: "max" or "average".
     """
 
     name: ClassVar[str] = "multi_depth"

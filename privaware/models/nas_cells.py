@@ -2,12 +2,12 @@
 
 A stem is followed by `depth` cells, a global pool and the output. A cell reads the outputs of the two cells before it.
 Each node of a cell is the sum of two operations on these outputs or on earlier nodes, and the output of a cell is the
-concatenation of some of its nodes. All cells are alike, except two reduction cells after one and two thirds of the
-depth, which halve the image and double the channels.
+concatenation of some of its nodes. All cells have the same structure, except two reduction cells after one and two
+thirds of the depth, which halve the image and double the channels.
 
 Paper: Liu et al. 2019, DARTS (cells of the second-order search); Zoph et al. 2018, NASNet-A; Real et al. 2019,
 AmoebaNet-A, with the edges that the authors of DARTS compare with; the code of the AmoebaNet authors has other ones.
-The layers around the cells are those of DARTS. Group norms with weights stand in place of batch norms, so the number of
+The layers around the cells are as in DARTS. Group norms with weights stand in place of batch norms, so the number of
 parameters stays the published one. Auxiliary outputs and drop-path are left out. Cheng et al., DPNAS, Table 2, train
 these networks with DP-SGD, but print neither their layers nor their normalisation.
 Privacy: no cost of its own; no layer mixes rows.

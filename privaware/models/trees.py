@@ -53,8 +53,8 @@ class Trees(Description):
         Standard deviation that privacy noise alone gives the scores of each column, then the slope of each number;
         empty if it is not known.
     clipped : bool
-        Whether the scores of two classes were learned from gradients that were clipped to 1/2. A probability q of the
-        rarer class is then learned as q / (2 (1 - q)), and the outputs are corrected to logits of q.
+        Whether the scores of two classes were learned from gradients that were clipped to 1/2. Such training learns
+        q / (2 (1 - q)) instead of the probability q of the rarer class; outputs are then corrected to logits of q.
     bent : tuple of float
         Empty, or centre, spread, strength and shift of the skew correction of one output. It replaces an output by
         `centre + shift + spread / strength * (exp(strength * z) - 1)`, where `z = (output - centre) / spread`, clipped
@@ -113,8 +113,8 @@ class Curve:
     Outputs are corrected afterwards for clipped gradients (two classes) or for a skewed target (regression).
 
     `column` is the column's name, and `labels` has the name of each level. `scores` (levels, outputs) is what a level
-    adds. `deviations` (levels) is the standard deviation that privacy noise alone gives the scores of a level; NaN if
-    the model does not store it.
+    adds. `deviations` (levels) is the standard deviation that privacy noise alone gives each score of a level, the same
+    for all outputs; NaN if the model does not store it.
     """
 
     column: str

@@ -1,4 +1,4 @@
-"""Draw privacy noise, samples of rows and initial values. No other package of privaware draws privacy noise.
+"""Draw privacy noise, samples of rows and initial weights. No other package of privaware draws privacy noise.
 
 `Rng` (in `_rng`) draws from generators whose keys have 256 bits (in `_streams`).
 """

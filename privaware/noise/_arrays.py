@@ -45,9 +45,9 @@ def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream:
     """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step`.
 
     `exact` is float32 or float64. `scale` (rows, 1) has the standard deviation of the noise in each row, and `step`
-    (rows, 1) the spacing of the results of each row: powers of two, of which those below 2^-800 count as 2^-800. The
-    result is a new array with the shape and type of `exact`. The sum is computed in float64 with numbers of `stream`,
-    in row-major order. Dividing and multiplying by a power of two is exact, so every result is a multiple of its step,
+    (rows, 1) the spacing of the results of each row: powers of two; a step below 2^-800 counts as 2^-800. The result is
+    a new array with the shape and type of `exact`. The sum is computed in float64 with numbers of `stream`, in
+    row-major order. Dividing and multiplying by a power of two is exact, so every result is a multiple of its step,
     also where float64 numbers are farther apart than one step.
 
     >>> ones = np.ones((2, 1))
@@ -83,7 +83,7 @@ def add_laplace(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream: 
     scale : array that broadcasts to `exact`
         The scale of the noise, above 0.
     step : array that broadcasts to `exact`
-        The spacing of the results: powers of two. A step below `scale / MOST_STEPS` raises `ValueError`.
+        The spacing of the results: powers of two. A step below `scale / 8192` (`MOST_STEPS`) raises `ValueError`.
     stream : Generator
         The source of random bits.
 

@@ -58,7 +58,10 @@ class PositionDraws:
         return np.random.Generator(philox).random(before + rows)[before:]
 
     def sample(self, begin: int, rows: int, rate: float) -> np.ndarray:
-        """Return a boolean mask for the positions `begin` to `begin + rows - 1`, each True with probability `rate`."""
+        """Return a boolean mask for the positions `begin` to `begin + rows - 1`, each True with probability `rate`.
+
+        It is True where the numbers of `uniforms` are below `rate`.
+        """
         return self.uniforms(begin, rows) < rate
 
     def shards(self, begin: int, rows: int, shares: tuple[float, ...]) -> np.ndarray:

@@ -9,10 +9,10 @@ system's entropy, or from the seed if there is one.
 4. Released arrays and tensors are rounded to multiples of `lattice(scale)`, a power of two of at most 2^-12 times the
    noise scale, so that low-order bits carry nothing about the rows.
 
-Why float64: beyond 6.1 standard deviations, float32 normal numbers lie farther apart than these multiples. A model of
-2.7 million parameters draws such a number once in 350 steps, and its release would show which sums it cannot come from.
-In float64 this begins at 11 standard deviations on the CPU (the largest possible draw has 13), and at 8 on another
-device (the largest possible draw has 9.4). About one draw in 1e15 is so large.
+Why float64: beyond 6.1 standard deviations, neighbouring float32 normal numbers are farther apart than one multiple, so
+a released value would rule out some exact values. A model of 2.7 million parameters draws such a number once in 350
+steps. In float64 this begins at 11 standard deviations on the CPU, and at 8 on another device; about one draw in 1e15
+is so large.
 
 A noisy release is one call that takes the exact value and its sensitivity. So neither can be forgotten, and
 `privaware.testing.replay` can record every call and repeat it on neighbouring rows.
@@ -227,8 +227,8 @@ class Rng:
         """Release the solutions of problems that are perturbed by random vectors (objective perturbation).
 
         `problem.solve` is not exact. So a second random vector of the same distribution is added to its result to hide
-        the error; its scale is `2 * SMEAR * noise * problem.slack`. The sum is rounded to multiples of `lattice` of
-        this scale.
+        the error; its scale is `2 * SMEAR * noise * problem.slack`, with `SMEAR` = 1000. The sum is rounded to
+        multiples of `lattice` of this scale.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Rng:
         noise : ndarray
             The noise multiplier of each problem (problems,); random vectors have the scale `noise * sensitivity`.
         sensitivity : ndarray
-            The most by which one row moves the vector that a release implies, for each problem.
+            The most by which one row moves the vector that a release implies, in L2 norm, for each problem.
         volume : ndarray
             The most by which one row changes the log volume of `problem.implied`, for each problem. It is for the
             proof and for tests only: the draws do not depend on it.
@@ -265,7 +265,7 @@ class Rng:
         sensitivity: float,
         tail: int = 0,
     ) -> np.ndarray:
-        """Apply maps in turn, each followed by Gaussian noise, and return the last value only.
+        """Apply maps one after the other, each followed by Gaussian noise, and return the last value only.
 
         Nothing is charged here: the caller charges the event of these maps before.
 
@@ -274,8 +274,8 @@ class Rng:
         initial : ndarray
             The public value to which the first map is applied.
         maps : sequence of callables
-            The maps. None may increase the distance of two points. One row may change one map only, by at most
-            `sensitivity` at any point.
+            The maps. No map may increase the Euclidean distance of two points. One row may change one map only, by at
+            most `sensitivity` at any point.
         noise : float
             The noise multiplier; the noise after each map has the standard deviation `noise * sensitivity`.
         sensitivity : float
@@ -362,15 +362,18 @@ class Rng:
         return np.where(inside, positions, 0)[:, :most].astype(np.int64), inside[:, :most]
 
     def shuffle(self, rows: np.ndarray) -> None:
-        """Put the entries of `rows`, an array of row positions, into uniformly random order, in place."""
+        """Put the entries of `rows`, an array of row positions, into uniformly random order, in place.
+
+        The order comes from the sampling stream.
+        """
         self._streams.cpu["sampling"].shuffle(rows)
 
     def shuffle_each(self, samples: np.ndarray, inside: np.ndarray) -> None:
         """Put the valid row positions of each sample into uniformly random order, in place.
 
         `samples` (samples, width) has the positions of one sample in each row. The mask `inside`, of the same shape, is
-        True for valid positions, which come first in each row and stay first. Their order is the one that a random
-        permutation of the whole row gives them.
+        True for valid positions, which come first in each row and stay first. Their order is taken from a random
+        permutation of the whole row.
         """
         if len(samples) == 1:
             self.shuffle(samples[0, : int(inside.sum())])
@@ -420,8 +423,8 @@ class Rng:
     def torch(self, stream: str, device: str = "cpu") -> Any:
         """Return a torch generator on `device` for `stream`: "sampling", "noise" or "initial".
 
-        Every call with the same arguments returns the same generator. It must not protect rows: on CUDA its seed has 64
-        bits.
+        Every call with the same arguments returns the same generator. Do not draw privacy noise or samples of private
+        rows from it: on CUDA its seed has 64 bits only.
         """
         return self._streams.torch(stream, str(device))
 

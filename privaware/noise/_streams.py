@@ -5,7 +5,7 @@
 2. A sample of rows is a function of row positions: Philox, with a key of 128 bits that the sampling stream gives to
    each sample (`_positions`). Philox is no cipher either, but samples are not released.
 3. On another device a stream is ChaCha20 with its own key.
-4. PyTorch's own generators serve only what protects no row: initial weights, public rows, proposals of a controller.
+4. PyTorch's own generators serve only what protects no row: initial weights, public rows, proposals of a search.
    All 19,937 bits of the CPU generator's state come from the stream. CUDA's generator takes 64 bits only.
 5. With a seed, all keys come from 128 bits of numpy's hash of the seed, which is enough to repeat a run.
 

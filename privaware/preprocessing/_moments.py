@@ -2,7 +2,7 @@
 
 Rows are clipped and rounded to multiples of a public power of two, so their products are added exactly (`exact_sums`).
 One row therefore changes a sum by its own term only, whatever the number and order of rows. This requires that a row's
-features are a function of the row alone, bit for bit, which `rows_after` ensures.
+features are a function of the row alone, bit for bit, which `learners/_fixed_features.py` ensures.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def clipped(rows: np.ndarray, norm: float) -> np.ndarray:
 
 
 def add_second_moments(total: Total, rows: np.ndarray, norm: float, others: np.ndarray | None = None) -> None:
-    """Add `rows.T @ rows`, or `rows.T @ others` if `others` is given, to `total` in place, without rounding error.
+    """Add `rows.T @ rows`, or `rows.T @ others` if `others` is given, to the sum `total`, in place and exactly.
 
     `rows` is a result of `clipped` for `norm`, and `others` a result of `clipped` for norm 1 with as many rows.
     """

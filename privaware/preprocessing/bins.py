@@ -51,7 +51,7 @@ MIN_ROWS_PER_NOISE = 50.0
 
 @dataclass(frozen=True, kw_only=True)
 class Bins(Transformation):
-    """A transformation that gives each numeric column without bins closer bounds and bins, and releases the schema.
+    """A transformation that releases the schema with closer bounds and with bins for numbers with bounds and no bins.
 
     The target of a regression gets closer bounds, too.
 
@@ -162,8 +162,8 @@ def _span(counts: np.ndarray, grid: np.ndarray, scale: float, rows: int, most: f
     """Return the range (low, high) of `grid` without ends that hold almost no rows.
 
     `counts` are the noisy counts of the cells of `grid`, and `scale` is the standard deviation of their noise. `rows`
-    is the declared number of rows; if it is below `MIN_ROWS_PER_NOISE * scale`, the whole range is returned. `most` is
-    the largest fraction of rows that may be cut off at either end.
+    is the declared number of rows; if it is below `50 * scale` (`MIN_ROWS_PER_NOISE`), the whole range is returned.
+    `most` is the largest fraction of rows that may be cut off at either end.
     """
     high = float(np.nextafter(grid[-1], -np.inf))
     first = empty_cells(counts, scale, rows, most)

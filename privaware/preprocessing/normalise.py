@@ -1,7 +1,7 @@
 """Private data normalisation: noisy mean and standard deviation of each channel, so that channels have one scale.
 
 `features` are applied to the rows. A row contributes two vectors: the mean of each channel over its positions, clipped
-to norm `means`, and the mean of the squares, clipped to norm `squares`. The sums of both vectors are released and
+to L2 norm `means`, and the mean of the squares, clipped to L2 norm `squares`. The sums of both vectors are released and
 divided by the declared number of rows. They become a `Standardise` feature. A variance is at least the noise of its
 mean square: a smaller variance is mostly noise, and would scale its channel up.
 

@@ -1,8 +1,8 @@
 """Principal components of bounded rows from a noisy second-moment matrix (Analyze Gauss).
 
-`features` are applied to the rows, which are flattened and clipped to `norm`. Symmetric Gaussian noise is added to A =
-sum a a' over rows a. The first eigenvectors of the noisy matrix become a `Project` feature. Rows are not centred,
-because the mean would be one more release.
+`features` are applied to the rows, which are flattened and clipped to L2 norm `norm`. Symmetric Gaussian noise is added
+to the matrix A, the sum of the outer products a a' of all rows a. The first eigenvectors of the noisy matrix become a
+`Project` feature. Rows are not centred, because the mean would be one more release.
 
 Paper: Dwork, Talwar, Thakurta and Zhang 2014, Analyze Gauss: optimal bounds for privacy-preserving principal component
 analysis.

@@ -16,8 +16,8 @@ Privacy: one row added or removed changes one cell or one word of each of c colu
 target by 2 (the target's counts are doubled, which halves their noise). The counts of a round change by at most sqrt(c)
 in L2 norm, or sqrt(c + 4) with a target (sqrt(2) times that when a row is replaced). All rounds together are one
 Gaussian release at the given noise multiplier. Words that only one unit has (a row, or all rows of a person) pass the
-threshold with probability at most delta, over all columns; this costs Approximate(0, delta) for as many rows as a unit
-has: see `word_threshold`. Missing values, NaN and infinities are not counted.
+threshold with probability at most delta, over all columns. This costs Approximate(0, delta), where delta is for all
+rows of a unit together (see `word_threshold`). Missing values, NaN and infinities are not counted.
 Use when: bounds are not declared and columns are many: the noise of a round grows with the square root of their number.
 
 >>> from privaware.schema import Column, Schema
@@ -134,7 +134,7 @@ class Ranges(Transformation):
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """Return the schema with kinds, bounds and categories filled in, from rows in the form of `Data.uncoded`."""
+        """Return the schema with kinds, bounds and categories filled in; `data` has raw values (`Data.uncoded`)."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
         kinds: dict[str, np.ndarray] = {}
         decided: list[Column] = []
@@ -216,7 +216,8 @@ def _weighted(schema: Schema) -> float:
 def _sensitivity(schema: Schema, columns: float) -> float:
     """Return the L2 sensitivity of a round over `columns` columns: one row changes one count of each column by 1.
 
-    A replaced row changes two counts of each column. `columns` counts a target of weight w as w^2 columns.
+    If `schema.relation` is "replace_one", a row changes two counts of each column. `columns` counts a target of weight
+    w as w^2 columns.
     """
     return math.sqrt((2 if schema.relation == "replace_one" else 1) * columns)
 

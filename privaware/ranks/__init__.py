@@ -4,7 +4,7 @@
    results. So there is one charge, one folder of results and one draw of noise, whatever the number of ranks.
 2. All other ranks follow: they wait for jobs. A job is a function that every rank calls at the same time, with rows
    that rank 0 sends. While a job runs, ranks exchange sums.
-3. A program that uses no job runs in rank 0 alone, as it would in a process of its own.
+3. A program that uses no job runs in rank 0 alone, as it would without `torchrun`.
 
 Any number of ranks up to `SHARES` (8) gives the same result. `privaware.descent` divides a step into microbatches whose
 shapes are the same for 1 to 8 ranks, and adds their sums without rounding error.

@@ -90,7 +90,10 @@ class Ranks:
 
     @classmethod
     def of_environment(cls) -> Ranks | None:
-        """Return the ranks that `torchrun` describes in this process's environment, or None without `torchrun`."""
+        """Return the ranks that `torchrun` describes in this process's environment, or None without `torchrun`.
+
+        They are not connected yet.
+        """
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             return None
         rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
@@ -127,8 +130,8 @@ class Ranks:
         """Connect the ranks; do nothing if there is a single rank, or if they are connected already.
 
         Raise `RanksEnded` if they do not all start within `START_TIMEOUT` or if the block of an earlier job has raised,
-        and `WrongInput` if they run different versions of this package, torch or
-        NumPy, by whose generators all ranks draw the same sample.
+        and `WrongInput` if they run different versions of this package, torch or NumPy, by whose generators all ranks
+        draw the same sample.
         """
         if self._busy:
             raise RanksEnded(LEFT)
@@ -204,9 +207,9 @@ class Ranks:
     def job(self, function: Callable[..., None], *arguments: Any) -> Iterator[None]:
         """Let all other ranks call `function(ranks, *arguments)` while rank 0 computes inside the block.
 
-        Only rank 0 calls this; the other ranks wait in `follow`. With a single rank nobody calls `function`. If the
-        block raises, every later `job` and `open` raises `RanksEnded`, unless all ranks left the block together (see
-        `agreed`).
+        Only rank 0 calls this; the other ranks wait in `follow`. The function and its arguments are sent pickled
+        (cloudpickle). With a single rank nobody calls `function`. If the block raises, every later `job` and `open`
+        raises `RanksEnded`, unless all ranks left the block together (see `agreed`).
         """
         if self._busy:
             raise RanksEnded(LEFT)
@@ -230,9 +233,10 @@ class Ranks:
 
     @property
     def reported(self) -> bool:
-        """Whether rank 0 has called `end`, and so reports the reason itself; wait up to `REPORT_TIMEOUT` for this.
+        """Whether rank 0 has called `end`, and so tells the user itself why the ranks ended.
 
-        False also if this rank never connected, or if rank 0 was lost.
+        Wait up to `REPORT_TIMEOUT` for the call. The value is also False if this rank never connected, or if rank 0 was
+        lost.
         """
         try:
             self._store.wait([REPORTED], REPORT_TIMEOUT)
@@ -277,7 +281,8 @@ class Ranks:
 
         All ranks have to enter the block. At its end they exchange whether it raised. A rank whose own block raised
         raises that error again. Any other rank raises `WrongInput` with the message of the first rank that failed. An
-        error of another class is raised at once, on its rank alone.
+        error of another class is raised at once, on its rank alone; the other ranks then wait for it and raise
+        `RankLost`.
         """
         problem: PrivawareError | None = None
         try:
@@ -302,7 +307,8 @@ class Ranks:
     def send_parts(self, tensors: Sequence[Tensor], bounds: Sequence[int]) -> None:
         """Send to each other rank r the rows `bounds[r]` to `bounds[r + 1] - 1` of each of `tensors`.
 
-        Only rank 0 calls this. Rank r calls `receive_part` with the shapes of its rows.
+        `bounds` has one entry more than there are ranks. Only rank 0 calls this. Rank r calls `receive_part` with the
+        shapes of its rows.
         """
         for rank in range(1, self.size):
             for tensor in tensors:
@@ -463,7 +469,7 @@ def _started() -> Ranks | None:
 
 
 def current() -> Ranks | None:
-    """Return the ranks that this process leads at present, or None if it computes alone."""
+    """Return the ranks that this process leads at present, or None if it leads none."""
     return _leading[0] if _leading else None
 
 
@@ -545,6 +551,7 @@ def led(ranks: Ranks) -> Iterator[None]:
     """Lead the open `ranks` inside the block, where `current` returns them.
 
     If the block raises, the other ranks raise `RanksEnded` with its message on one line, and the error is raised again.
+    Otherwise the other ranks go on waiting for jobs.
     """
     _leading.append(ranks)
     try:
@@ -561,7 +568,7 @@ def ended_by_torchrun() -> Iterator[None]:
     """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
     A process that waits for a GPU cannot raise: `GRACE` after the signal it prints the message and exits. After a
-    `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other case the former
+    `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other case the previous
     handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -71,7 +71,7 @@ def compared_words(metric: str, score: tuple[float, float], constant: tuple[floa
 
     `score` and `constant` are the intervals (low, high) of the score of the model and of the constant prediction. The
     model is clearly better if the intervals do not overlap and its score is smaller (`metric` "mae") or larger (all
-    other metrics).
+    other metrics). Otherwise the sentence says that the intervals overlap, or that the model is worse.
 
     >>> compared_words("mae", (1.0, 2.0), (3.0, 4.0)), compared_words("accuracy", (0.5, 0.6), (0.7, 0.8))
     ('', ' The model is worse than this constant prediction.')
@@ -124,8 +124,9 @@ def score_view(card: ModelCard) -> dict[str, Any] | None:
 def _threshold(card: ModelCard) -> dict[str, Any] | None:
     """Return the released threshold of the probability as a `sentence`, and the `rates` at it with their intervals.
 
-    The rates are balanced accuracy, sensitivity and specificity, and the balanced accuracy at a threshold of 0.5.
-    Return None without two classes, and if there is no threshold or it is not valid.
+    The rates are balanced accuracy, sensitivity and specificity, and the balanced accuracy at a threshold of 0.5. Each
+    is a tuple of texts: name, rate and interval. Return None without two classes, and if there is no threshold or it is
+    not valid.
     """
     entries = card.score.get("threshold")
     if not isinstance(entries, dict) or len(card.schema.classes) != 2:
@@ -151,9 +152,9 @@ def _threshold(card: ModelCard) -> dict[str, Any] | None:
 def _calibration(card: ModelCard) -> dict[str, Any] | None:
     """Return `bars`, one for each bin of predicted probability: the 95% interval of the observed frequency of a class.
 
-    The class is the second of two classes, or else the predicted class; `of` and `observed` name it in words. `left`
-    and `width` of a bar are in per cent. A bar whose interval is 0 to 1 has the width 0, because it tells nothing.
-    Return None if the card has no bins or one of them is not valid.
+    The class is the second of two classes, or else the predicted class; `of` and `observed` name it in words. The start
+    (`left`) and the `width` of a bar, which is drawn from 0 to 1, are in per cent. A bar whose interval is 0 to 1 has
+    the width 0, because it tells nothing. Return None if the card has no bins or one of them is not valid.
     """
     bins = card.score.get("calibration")
     if not isinstance(bins, list) or not bins:

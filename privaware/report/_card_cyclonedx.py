@@ -69,7 +69,7 @@ def cyclonedx_bom(card: ModelCard) -> dict[str, Any]:
 
 
 def _moment(text: str) -> str | None:
-    """Return the time `text` in ISO format; None if it is no time or has no time zone, which the format demands."""
+    """Return the ISO 8601 time `text` in canonical form; None if it is no time, or has no time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -96,7 +96,7 @@ def mechanisms(card: ModelCard) -> list[str]:
 
 
 def composition(card: ModelCard) -> str:
-    """Return sentences that say how the epsilon of all releases was computed, by which accountants and sampling."""
+    """Return sentences on how the releases are composed, on the accountants, and on how rows were sampled."""
     sampler = card.guarantee.sampler
     return f"The cost of all releases is composed adaptively. {accountants_sentence(card)} Sampling: {sampler}."
 

@@ -70,7 +70,7 @@ def nist_markdown(card: ModelCard) -> str:
 
 
 def nist_items(card: ModelCard) -> list[ChecklistItem]:
-    """Return every item of the checklist: those of the guarantee, of what can undermine it, and of its foundations."""
+    """Return all items of the checklist, by layer: the guarantee, what can undermine it, and its foundations."""
     return [*_guarantee(card), *_undermining(card), *_foundations(card)]
 
 

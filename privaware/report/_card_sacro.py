@@ -1,7 +1,7 @@
 """A SACRO-ML target and attack report, for the tool of an output checker; it contains no row and no pickle.
 
 `target.yaml` describes the model and its columns. If the model folder has an audit, `report.json` holds it in the form
-of an attack report: measured on crafted canaries, beside the claimed epsilon. With predictions for members and
+of an attack report: the claimed epsilon, and what was measured on crafted canaries. With predictions for members and
 non-members, SACRO-ML can attack the model again. Such predictions are for the owner of the rows only.
 """
 
@@ -35,8 +35,8 @@ def sacro_files(card: ModelCard, audit: AuditRecord | None, predictions: Predict
     """Return the texts of the files for SACRO-ML, by name of the file; nothing is written.
 
     `target.yaml` is always there, `report.json` only with an `audit`. With `predictions` there are also
-    `proba_train.csv` (members) and `proba_test.csv` (non-members), which `target.yaml` then names, and the warning
-    `OWNER_ONLY`.
+    `proba_train.csv` (members) and `proba_test.csv` (non-members), which `target.yaml` then names, and a warning in
+    `OWNER_ONLY.txt`.
     """
     target, files = sacro_target(card), {}
     if predictions is not None:
@@ -87,8 +87,8 @@ def sacro_target(card: ModelCard) -> dict[str, Any]:
 def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
     """Return the columns of a table as its learner sees them, by their number from 0; empty for images and texts.
 
-    `indices` are the inputs of the column if its categories were one-hot encoded: a category has one input for each of
-    its categories, any other column has one.
+    Each has `name`, `encoding` ("onehot" or "float") and `indices`, the positions of its inputs in a row whose
+    categories are one-hot encoded: a category has one input for each of its categories, any other column has one.
     """
     shown: dict[int, dict[str, Any]] = {}
     start = 0
@@ -102,10 +102,11 @@ def _features(card: ModelCard) -> dict[int, dict[str, Any]]:
 
 
 def sacro_report(card: ModelCard, audit: AuditRecord) -> dict[str, Any]:
-    """Return the content of `report.json`: the `audit` of the model as an attack report of SACRO-ML, by its name.
+    """Return the content of `report.json`: the `audit` of the model as an attack report of SACRO-ML.
 
-    The name and the entry `log_id` are functions of `audit` and of the hash of the model's tensors. So the same audit
-    of the same model always has the same name.
+    It is a dict with one entry, from the name of the report to the report. The name and the entry `log_id` are
+    functions of `audit` and of the hash of the model's tensors. So the same audit of the same model always has the same
+    name.
     """
     name = f"privaware audit {audit.attack}"
     identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"privaware {card.tensors} {audit!r}"))

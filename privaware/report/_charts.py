@@ -1,4 +1,4 @@
-"""The chart of attack rates and its bound, and the conversion of charts to SVG and to files."""
+"""A chart of true against false positive rates of attacks, a bound on them, and charts as SVG and as files."""
 
 from __future__ import annotations
 

@@ -43,10 +43,11 @@ class Effect:
     """The effect of one column on each output of a model of a table, while all other columns are held fixed.
 
     `column` is its name and `kind` is "number" or "category". `levels` names the categories, numbers or bins at which
-    the outputs are computed, and `points` are the same levels as numbers. `values` has shape (levels, outputs), and
-    each output has mean 0 over the levels. `missing`, of shape (outputs,), has the values of a missing entry on the
-    same scale; it is None unless the schema treats missing entries of the column as a category. `noise`, of shape
-    (levels,), is 1.96 standard deviations of the privacy noise; it is None if the model does not record them.
+    the outputs are computed, and `points` are the same levels as numbers (for a category its code). `values` has shape
+    (levels, outputs), and each output has mean 0 over the levels. `missing`, of shape (outputs,), has the values of a
+    missing entry on the same scale; it is None unless the schema treats missing entries of the column as a category.
+    `noise`, of shape (levels,), is 1.96 standard deviations of the privacy noise; it is None if the model does not
+    record them.
     """
 
     column: str
@@ -141,7 +142,8 @@ def _deviations(model: Model) -> list[np.ndarray] | None:
 def _curves(model: Model, indices: list[int]) -> list[Effect]:
     """Compute the effect of each column in `indices`, in this order; the model is evaluated once, on rows for all.
 
-    In the rows for a column, all other columns stay at the middle of their ranges or at their first category.
+    `indices` are positions in `schema.used`. In the rows for a column, all other columns stay at the middle of their
+    ranges or at their first category.
     """
     used, deviations = model.schema.used, _deviations(model)
     middle = np.array([_middle(column) for column in used])
@@ -161,11 +163,12 @@ def _curves(model: Model, indices: list[int]) -> list[Effect]:
 
 
 def _effect(model: Model, at: int, values: np.ndarray, deviations: np.ndarray | None) -> Effect:
-    """Return the effect of the column at index `at` from `values`, of shape (levels + 1, outputs), in the drawn unit.
+    """Return the effect of the column at index `at` of `schema.used`, from `values` of shape (levels + 1, outputs).
 
-    The last line of `values` is for a missing entry; it is not used unless missing entries of the column are a category
-    of their own. The mean over the other lines is subtracted. `deviations` are the standard deviations of the noise in
-    the scores of this column's levels (`_deviations`), or None.
+    `values` are in the unit that the page draws (`_shown`). The last line of `values` is for a missing entry; it is not
+    used unless missing entries of the column are a category of their own. The mean over the other lines is subtracted.
+    `deviations` are the standard deviations of the noise in the scores of this column's levels (`_deviations`), or
+    None.
     """
     column = model.schema.used[at]
     points, levels = _levels(column)
@@ -191,7 +194,7 @@ def _codes(model: Model, points: np.ndarray, column: Column) -> np.ndarray:
 
 
 def _scale(schema: Schema) -> float:
-    """Return the factor from the standard deviation of a score of a model of trees to that of the drawn value.
+    """Return the standard deviation of a drawn value, divided by the standard deviation of a score of a model of trees.
 
     It is 2 for two classes, because the drawn value is the difference of two scores that are equal with opposite signs.
     It is 1 for more classes, and half the range of the target for regression.
@@ -206,7 +209,8 @@ def _levels(column: Column) -> tuple[list[float], tuple[str, ...]]:
 
     For a category these are the codes 0, 1 and so on, and the categories. For a number with declared bins these are the
     middles of the bins, called "LOW to HIGH". For a number without bins, or with `POINTS` bins or more, these are
-    `POINTS` equally spaced numbers from its lowest to its highest value.
+    `POINTS` equally spaced numbers from its lowest to its highest value, whose names are the numbers or dates
+    themselves.
     """
     if column.kind == "category":
         return [float(code) for code in range(len(column.categories))], column.categories

@@ -65,7 +65,7 @@ def _drawing(effect: Effect, top: float, classes: int) -> dict[str, Any]:
     The result has `svg`, `bars` or `table`; unused entries are None. `top` is the value at the edge of a drawing.
     `classes` is the number of outputs: a column of categories has bars if it is 1, else a table. Of its categories only
     the `MAX_BARS` with the largest absolute values are shown, in the order of the schema; `left` counts the categories
-    that are not shown.
+    that are not shown (0 for a number).
     """
     shown: dict[str, Any] = dict.fromkeys(("svg", "bars", "table", "low", "high", "bins"))
     shown |= {"column": effect.column, "size": number(effect.size, 3), "left": 0}
@@ -123,8 +123,8 @@ def _stop(level: str) -> str:
 def _bar(name: str, value: float, top: float, noise: str | None) -> dict[str, Any]:
     """Return a bar from the middle to the right or, for a negative `value`, to the left.
 
-    `left` and `width` are in per cent of the drawing: the bar ends at its edge if `abs(value) >= top`. `noise` is the
-    text beside the bar, or None.
+    The result has `name`, `value` (a text), `noise` (the text beside the bar, or None), and the start (`left`) and
+    `width` of the bar in per cent of the drawing. The bar ends at the edge of the drawing if `abs(value) >= top`.
     """
     share = 50 * min(abs(value) / top, 1.0)
     return {

@@ -42,7 +42,7 @@ WANTED = {
 
 
 class Exported:
-    """Where a card was written (`out`), and which wanted entries its owner has not stated (`missing`)."""
+    """Where a card was written (`out`), and the names of wanted entries that its owner has not stated (`missing`)."""
 
     def __init__(self, out: Path, missing: list[str]) -> None:
         self.out, self.missing = out, missing
@@ -74,8 +74,8 @@ def export(
     describe
         A TOML file, or a mapping, with the owner's statement.
     predictions
-        For "sacro": class probabilities of members and non-members. The new folder is then for the owner of the rows
-        only. With another format they raise `WrongInput`.
+        For "sacro": class probabilities of members and of non-members, two arrays (rows, classes). The new folder is
+        then for the owner of the rows only. With another format they raise `WrongInput`.
 
     Returns
     -------

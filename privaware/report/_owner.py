@@ -50,8 +50,8 @@ def owner_statement(statement: str | Path | Mapping[str, Any] | None) -> dict[st
     Returns
     -------
     dict
-        The entries. `intended_users` and `limitations` are lists of at most `MAX_TEXTS` texts; all others are texts. A
-        text has 1 to `MAX_CHARACTERS` characters. An unknown name or another value raises `WrongInput`.
+        The entries. `intended_users` and `limitations` are lists of at most 50 texts; all others are texts. A text has
+        1 to 4000 characters. A name that is not in `LABELS`, or another value, raises `WrongInput`.
 
     Examples
     --------

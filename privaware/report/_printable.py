@@ -19,8 +19,9 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\ufff
 def printable(card: ModelCard) -> ModelCard:
     """Return a copy of `card` without private entries, and with U+FFFD in the place of each unprintable character.
 
-    An entry is private if its name, in lower case, is in `PRIVATE`. Private entries are removed from `settings`,
-    `features`, `architecture` and the dicts and lists inside them. Characters are replaced in the whole card.
+    An entry is private if its name, in lower case, is in `PRIVATE`, such as "test_score". Private entries are removed
+    from `settings`, `features`, `architecture` and the dicts and lists inside them. Characters are replaced in the
+    whole card.
     """
     entries = card.json()
     entries |= {name: _public(entries[name]) for name in ANY_NAMES}

@@ -1,4 +1,4 @@
-"""The risk of attacks: the largest rates that the events allow, and the rates that an audit measured."""
+"""The risk of attacks: the largest rates that the releases of a model allow, and the rates that an audit measured."""
 
 from __future__ import annotations
 
@@ -95,7 +95,10 @@ def _number(value: Any) -> float:
 
 
 def largest_rates(card: ModelCard) -> AttackRates:
-    """Return upper bounds on the true positive rates of any membership attack on all releases of a card together."""
+    """Return upper bounds on the true positive rates of any membership attack on all releases of a card together.
+
+    The method `at` of the result returns them for an array of false positive rates.
+    """
     event = sum((part.event for part in card.events), start=NOTHING)
     return attack_rates(event, card.guarantee.epsilon, card.guarantee.delta)
 

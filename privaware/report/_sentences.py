@@ -91,8 +91,9 @@ def introduction(card: ModelCard, certified: bool) -> str:
 def protection_class(card: ModelCard, certified: bool) -> tuple[str, str]:
     """Return the strength of the guarantee in words, and the CSS class of its colour.
 
-    They are ("strong", "yes"), ("moderate", "fair") or ("weak", "no") by the epsilon of the card. Unless `certified`,
-    the class is "no", and the word is "weak" for a weak guarantee, else "not certified".
+    They are ("strong", "yes"), ("moderate", "fair") or ("weak", "no") by the epsilon of the card, with the limits of
+    `guarantee.protection`. Unless `certified`, the class is "no", and the word is "weak" for a weak guarantee, else
+    "not certified".
     """
     word = protection(card.guarantee.epsilon)
     return (word, CLASSES[word]) if certified else ("weak" if word == "weak" else "not certified", "no")

@@ -35,7 +35,7 @@ class Surface:
     """The interaction of two columns: what their values add to an output beyond the effect of each column alone.
 
     `columns` are their names, and `levels` are the names of the levels of each. `values` has shape (levels of
-    `columns[0]`, levels of `columns[1]`); the mean of each line and of each column of it is 0.
+    `columns[0]`, levels of `columns[1]`), in the unit of the effects; the mean of each line and of each column is 0.
     """
 
     columns: tuple[str, str]
@@ -51,7 +51,7 @@ class Surface:
 def surfaces(
     model: Model, levels_of: Callable[[int], Levels], middle: np.ndarray, shown: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[Surface, ...]:
-    """Compute the surfaces of the first `MAX_PAIRS` of `strongest_pairs`, and return the `MAX_DRAWN` largest in order.
+    """Compute the surfaces of the first `MAX_PAIRS` of `strongest_pairs`, and return the `MAX_DRAWN` of largest `size`.
 
     `levels_of` returns the values and names of the levels of the column at an index. `middle` has one value for each
     column, at which it is held while two others vary. `shown` converts outputs of the model, of shape (rows, outputs),

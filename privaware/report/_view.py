@@ -122,9 +122,9 @@ def _owner(card: ModelCard) -> list[tuple[str, str]]:
 
 
 def _considered(card: ModelCard) -> list[dict[str, str]]:
-    """Return the learners that the plan considered, each with its `rule`, `reason` and whether it was `taken`.
+    """Return the learners that the plan considered, each as a dict with `learner`, `rule`, `reason` and `taken`.
 
-    All are text. `taken` is "taken", "not taken", or "not known" if the card does not record it.
+    All are texts. `taken` is "taken", "not taken", or "not known" if the card does not record it.
     """
     taken: dict[Any, str] = {True: "taken", False: "not taken"}
     return [
@@ -154,9 +154,9 @@ def _persons(card: ModelCard) -> list[str]:
 
 
 def _unnamed(card: ModelCard) -> list[str]:
-    """Return words for the columns that a schema does not name, because a card does not list them.
+    """Return a list with one phrase, which says that the data may have columns that the schema does not name.
 
-    The list is empty unless the owner declared the schema, and it is one of a table.
+    The list is empty unless the owner declared the schema, and the form of the data is a table.
     """
     declared = card.data.get("origin") == "declared" and card.schema.form == "table"
     return ["columns that the schema does not name, if there are any"] if declared else []
@@ -165,7 +165,7 @@ def _unnamed(card: ModelCard) -> list[str]:
 def _assumed(card: ModelCard) -> tuple[str, ...]:
     """Return the assumed facts of the schema that the guarantee does not state, and then the guarantee's assumptions.
 
-    The number of rows is left out as a fact of its own if another line states it together with other facts.
+    The line that states only the number of rows is left out if another line states it together with other facts.
     """
     stated = card.guarantee.assumptions
     more = [f"public: {fact}" for fact in card.schema.assumed if not any(fact in line for line in stated)]
@@ -179,8 +179,9 @@ def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | No
     """Return a heading and a sentence about the first reason why the guarantee of this model does not hold as claimed.
 
     The reasons are, in order: an audit that refutes the claim, a seed, a release without a proven guarantee, an
-    infinite epsilon, an unreviewed schema, releases of the same rows outside the ledger, a choice without noise, and
-    any other reason why the card is not certified. Return None if there is none of them.
+    infinite epsilon, an unreviewed schema, releases of the same rows outside the ledger, hyper-parameters or columns
+    that were chosen on the rows without noise, and any other reason why the card is not certified. Return None if there
+    is none of them.
     """
     guarantee = card.guarantee
     if audit is not None and audit.refuted:
@@ -265,10 +266,11 @@ def _budget(card: ModelCard) -> dict[str, Any]:
     """Return the entries `bars`, `words` and `left`, which describe a bar chart of the epsilons of the releases.
 
     `bars` has one bar for each of the first `MAX_BARS` releases with a known, finite epsilon, and a last bar for all
-    releases together. The entry `share` of a bar is its epsilon in per cent of the largest epsilon of all bars. `words`
-    is a text that compares the sum of the single epsilons with the epsilon of all releases together. `left` is the
-    number of releases with a known, finite epsilon that have no bar. If no release has a known, finite epsilon, or if
-    the epsilon of all releases together is infinite, `bars` is empty, `words` says so, and there is no `left`.
+    releases together. A bar has the texts `what`, `epsilon` and `share`, its epsilon in per cent of the largest epsilon
+    of all bars. `words` is a text that compares the sum of the single epsilons with the epsilon of all releases
+    together. `left` is the number of releases with a known, finite epsilon that have no bar. If no release has a known,
+    finite epsilon, or if the epsilon of all releases together is infinite, `bars` is empty, `words` says so, and there
+    is no `left`.
     """
     known = [(part.what, part.epsilon) for part in card.events if part.epsilon is not None]
     known = [(what, epsilon) for what, epsilon in known if math.isfinite(epsilon)]

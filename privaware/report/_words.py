@@ -153,7 +153,10 @@ def setting(x: Any) -> str:
 
 
 def _list(items: Sequence[Any]) -> str:
-    """Format a list as its items, in JSON if it is nested; more than `MAX_ITEMS` numbers as their count and range."""
+    """Format a list as its items, in JSON if it is nested; more than `MAX_ITEMS` numbers as their count and range.
+
+    An empty list is "none".
+    """
     if not items:
         return "none"
     numbers = all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items)

@@ -79,15 +79,16 @@ class Column:
     """One declared column.
 
     A number or date without bounds and a category without categories are known by name and kind only. An undecided
-    column is known by its name only: its kind is released under privacy. A field that is not as described below raises
-    `WrongInput`.
+    column (kind "undecided") is known by its name only: its kind is released under privacy. A field that is not as
+    described below raises `WrongInput`.
 
     Parameters
     ----------
     name : str
         The name of the column.
     kind : str
-        One of `KINDS`. An image is the name of an image file, relative to the file with the table.
+        "number", "category", "boolean", "date", "time", "text", "image", "identifier", "ignore" or "undecided"
+        (`KINDS`). An image is the name of an image file, relative to the file with the table.
     low, high : float, optional
         Bounds of a number, or of a date. Bounds of a date may be written as dates and are stored as days since 1970.
         Values are clipped to the bounds.
@@ -266,7 +267,7 @@ class CodedColumn(Column):
     """A column as a learner sees it: the number or category that is one part of the declared column `source`.
 
     `part` names the part: "month" of a date, "slot 3" (a hash bucket) of a text, or one category of a category column.
-    The hash buckets of one text together have a squared norm of at most 1.
+    The values of all hash buckets of one text have squares that sum to at most 1.
     """
 
     source: str = ""
@@ -283,7 +284,7 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
 
     A boolean becomes a category, and a time a number from 0 to 24 (hours). A date becomes one column for each used
     part, and a text one number for each used hash bucket. A category with `parts` becomes one column for each of them,
-    with the categories "no" and "yes". Any other column is returned as it is: a number, a category without `parts`, a
+    with the categories "no" and "yes". Any other column is returned unchanged: a number, a category without `parts`, a
     text without hash buckets (`slots` 0), an image, and a column of a kind that is not used or undecided.
     """
     if column.kind == "category" and column.parts:

@@ -175,14 +175,14 @@ class Schema:
 
     @property
     def has_whole_columns(self) -> bool:
-        """Whether rows are a table in which some column holds texts or images themselves, beside numbers."""
+        """Whether the form is table and some column holds texts or images themselves, not numbers made of them."""
         return self.form == "table" and any(column.is_whole for column in self.declared)
 
     def with_whole_texts(self) -> Schema:
         """Return the schema of a table with `slots` 0 in its text columns, so that rows hold the texts themselves.
 
         This is for features that read texts. Text columns with declared `parts` stay hashed. A schema of another form,
-        or of a table with a column of images, is returned as it is.
+        or of a table with a column of images, is returned unchanged.
         """
         if self.form != "table" or self.image is not None:
             return self

@@ -20,7 +20,8 @@ class Evolution:
 
     The best fraction `keep` of a population, but at least two sets, become parents. A child is a crossover of two
     parents with probability `crossover`, a mutation of one parent with probability `mutation`, and otherwise a copy of
-    one parent.
+    one parent. A crossover takes each column from either parent with equal probability. A mutation adds or removes each
+    column with probability 1 / columns.
     """
 
     population: int
@@ -31,9 +32,10 @@ class Evolution:
     most: int
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
-        """Return the fittest set of all generations, as a mask (width,) over `width` columns.
+        """Return the set with the largest score of all generations, as a mask (width,) over `width` columns.
 
-        `fitness` is called once for each generation. If it uses released scores only, the search is post-processing.
+        `fitness` maps sets, a boolean matrix (sets, width), to their scores (sets,). It is called once for each
+        generation. If it uses released scores only, the search is post-processing.
         """
         population = self.first(width, rng)
         parents = min(self.population, max(2, round(self.keep * self.population)))

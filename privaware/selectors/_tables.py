@@ -3,9 +3,10 @@
 A slot of a column is a declared category, a public bin, or an equal bin between declared bounds; missing and unseen
 values share one more slot if the schema has them as a category. A row sets at most one slot of each column, and one
 slot of the target. The release contains independent parts from which the tables follow, not the tables themselves. Let
-e_i be the one-hot block of column i with K_i slots, and P = I - 11'/K. The table of columns i and j follows from the
-declared number of rows, from sum P e_i and sum P e_j, and from sum (P e_i)(P e_j)'. A row has |P e_i|^2 = 1 - 1/K_i, or
-0 if no slot is set. With L the number of slots of the target, one row added or removed changes, in L2 norm,
+e_i be the one-hot block of column i with K_i slots, and P = I - 11'/K_i, so that P e_i is e_i minus its mean. The table
+of columns i and j follows from the declared number of rows, from sum P e_i and sum P e_j, and from sum (P e_i)(P e_j)'.
+A row has |P e_i|^2 = 1 - 1/K_i, or 0 if no slot is set. With L the number of slots of the target, one row added or
+removed changes, in L2 norm,
 
     all single parts together by at most        sqrt(sum_i  (1 - 1/K_i)),
     all tables with the target by at most       sqrt(sum_i  (1 - 1/K_i)(1 - 1/L)),
@@ -19,9 +20,9 @@ error. A conversion and a product with a public number follow, each with an erro
 2^-53 n of the bound for n rows. On two neighbouring data sets this is 2^-51 n, and the bounds are taken larger by
 `MARGIN`, which covers 2^32 rows.
 
-Algorithm 3 of Bao et al. adds noise to the entropies instead. One entropy changes by up to h(1/n) when a row is
-replaced, and all m (m + 1) / 2 entropies change at once. On small data noise of that size exceeds the entropies
-themselves.
+Algorithm 3 of Bao et al. adds noise to the entropies instead. With h the binary entropy, one entropy changes by up to
+h(1/n) when a row is replaced, and all m (m + 1) / 2 entropies change at once. On small data noise of that size exceeds
+the entropies themselves.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ Tables with the target get the most, because they decide most about a column.
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Noisy counts of a table in one-hot form, centred to mean 0 over the slots of each column.
+    """Noisy counts of a table in one-hot form; `single` and `joint` have mean 0 over the slots of each column.
 
     A slot is a possible value of a column (a category or bin), so a one-hot row has one entry for each slot. `slots` is
     the number of slots of each column, the target last. `single` (slots,) is the noisy sum of the one-hot rows. `joint`
@@ -73,8 +74,9 @@ class Tables:
 def slots(schema: Schema, bins: int) -> tuple[int, ...]:
     """Return the number of slots (possible values, as one-hot entries) of each column, and last of the target.
 
-    `bins` is the number of bins for numbers without declared bins, and for a regression target. Raise `WrongInput`
-    unless `schema` is a table with columns.
+    A column has one more slot if the schema has missing or unseen values as a category. `bins` is the number of bins
+    for numbers without declared bins, and for a regression target. Raise `WrongInput` unless `schema` is a table with
+    columns.
     """
     expect_table(schema)
     encode = OneHot(bins=bins)
@@ -281,9 +283,9 @@ def uncertainties(tables: Tables) -> np.ndarray:
     """Return the symmetrical uncertainty `2 * (1 - H(a, b) / (H(a) + H(b)))` of all pairs of columns, the target last.
 
     H is the entropy in bits. The result is in [0, 1], has shape (columns + 1, columns + 1) and is post-processing of a
-    release. A pair with `H(a) + H(b)` of at most `MIN_ENTROPY` gets 0. The deviation of a table from independence is
-    shrunk by the fraction of it that the known noise explains (the James-Stein rule), so noise alone does not look like
-    dependence.
+    release; its diagonal has no meaning. A pair with `H(a) + H(b)` of at most `MIN_ENTROPY` gets 0. The deviation of a
+    table from independence is shrunk by the fraction of it that the known noise explains (the James-Stein rule), so
+    noise alone does not look like dependence.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)

@@ -1,4 +1,4 @@
-"""Correlation-based selection, best column first: related to the target, not to each other.
+"""Select columns greedily that correlate with the target but little with each other.
 
 The merit of a set of k columns is k r / sqrt(k + k (k - 1) f), where r is the mean symmetrical uncertainty of the
 columns with the target and f the mean symmetrical uncertainty of pairs of columns. The column that gives the highest
@@ -11,7 +11,7 @@ noise to entropies. This module adds noise to two-way tables instead, which need
 `_tables` has the proof.
 Privacy: (epsilon, delta) for one row added or removed, by one Gaussian release, which one row changes by at most 1 in
 L2 norm. Uncertainties, merits and the search are post-processing of the release.
-Use when: columns overlap (one-hot slots, several measurements of one thing) and there are thousands of rows.
+Use when: columns overlap (for example, several measurements of one thing) and there are thousands of rows.
 
 >>> from privaware.noise import Rng
 >>> from privaware.testing import example, rows_for

@@ -18,11 +18,11 @@ correct predictions one row changes by at most 1. With DP-SGD each model has its
 each step. So it costs `steps` Gaussian releases, sampled at `rate`, for the training rows. A row of `size` columns and
 a constant has a norm of at most sqrt(size + 1), which bounds its gradient (sqrt(2) times that for the softmax of
 several classes). Gradients are summed without rounding errors. Predictions are computed without rounding, so no row
-changes the prediction of another. A row is in one part, by a random draw of its own, so the cost is the cost of the
-more expensive part. Without `adaptive` no set depends on an earlier score: a secret random number of sets, `models` on
-average (logarithmic distribution), is sampled independently, and only the best is released. This is private selection.
-By objective perturbation, which is pure, it costs at most twice as much as a single model, whatever the number of
-models.
+changes the prediction of another. A random draw makes each row either a training row or a validation row, so the total
+cost is the larger of the two costs. Without `adaptive` no set depends on an earlier score: a secret random number of
+sets, `models` on average (logarithmic distribution), is sampled independently, their counts get Laplace noise, and only
+the best set is released. This is private selection. By objective perturbation, which is pure, it costs at most twice as
+much as a single model, whatever the number of models.
 Use when: columns are many, there are tens of thousands of rows, and a linear model follows. For small data the cost of
 hundreds of models leaves only noise: use private selection (`adaptive=False`), or `cfs_greedy`, which is one release.
 
@@ -145,10 +145,11 @@ class Pafs(Selector):
         return min(requested, sum(math.comb(width, size) for size in range(1, most + 1)))
 
     def step_noise(self, noise: float) -> float:
-        """Return the noise multiplier of one step of DP-SGD: `noise`, or less with `adaptive`.
+        """Return the noise multiplier of one step of DP-SGD.
 
-        Thousands of models need a large noise multiplier. Then a model costs about as much as its score if the noise
-        multiplier of a step is `rate * sqrt(steps)` times the noise multiplier of its score.
+        It is `noise * min(1, rate * sqrt(steps))` with `adaptive`, and `noise` otherwise. Thousands of models need a
+        large noise multiplier. Then a model costs about as much as its score if the noise multiplier of a step is `rate
+        * sqrt(steps)` times the noise multiplier of its score.
         """
         return noise * (min(1.0, self.rate * math.sqrt(self.steps)) if self.adaptive else 1.0)
 
@@ -176,8 +177,9 @@ class Pafs(Selector):
 class _Trials:
     """The training and validation rows of a selection, and the noisy scores of the sets of columns tried so far.
 
-    At most `left` more sets can be tried by `fitness`. `settings` says how models are trained. `noise` is the noise
-    multiplier of a score, and `1 / noise` the epsilon of the models of one set by objective perturbation.
+    At most `left` more sets can be tried by `fitness`. `settings` is the `Pafs` whose settings train the models.
+    `noise` is the noise multiplier of a score, and `1 / noise` the epsilon of the models of one set by objective
+    perturbation.
     """
 
     def __init__(self, settings: Pafs, train: Data, validation: Data, noise: float, rng: Rng, left: int) -> None:
@@ -253,7 +255,7 @@ class _Trials:
         )
 
     def _by_descent(self, masks: np.ndarray, norms: np.ndarray) -> np.ndarray:
-        """Return the sums over steps of the weights that DP-SGD finds, of shape (problems * sets, entries).
+        """Return the weights that DP-SGD finds, summed over steps: (problems * sets, entries), problem after problem.
 
         `masks` (sets, entries) are the entries that each model uses, and `norms` (sets,) bound the norms of masked
         rows. A model predicts the same with the sum of its weights over steps as with their mean.
@@ -281,7 +283,9 @@ class _Trials:
 
 
 def _slope_sums(schema: Schema, rows: np.ndarray, weights: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return the exact sums (problems, entries) over `rows` of the gradients at public `weights` (problems, entries).
+    """Return the exact sums (problems, entries) over `rows` of the gradients of the loss.
+
+    `weights` (problems, entries) are public.
 
     Entries of `rows` are multiples of 2^-20 (`ENTRIES`), and `goal` (problems, rows) are targets as `targets` returns
     them. Gradients are scaled by `1 - MARGIN`, which leaves room for the rounding of the total.

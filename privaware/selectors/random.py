@@ -35,7 +35,7 @@ class Random(Selector):
     Parameters
     ----------
     columns : int, optional
-        Number of columns, or all if the table has fewer; by default a random number from 1 to all.
+        Number of columns, or all if the table has fewer; by default a number drawn uniformly from 1 to all.
     """
 
     in_parts: ClassVar[bool] = True

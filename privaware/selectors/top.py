@@ -1,16 +1,17 @@
 """The columns most dependent on the target, by repeated report-noisy-max (peeling).
 
 The score of a column measures how far its table with the target is from independence, in rows. It is T = sum of |n_sc -
-n_s n_c / n| over slots s and classes c, minus the largest expectation of T for independent rows. That expectation is a
-public number; it is larger for columns with many slots, which show more dependence by chance.
+n_s n_c / n| over values s of the column and classes c of the target, minus the largest expectation of T if column and
+target were independent. That expectation is a public number; it is larger for columns with many values, which show more
+dependence by chance.
 
 Paper: peeling by report-noisy-max, after Dwork, Su and Zhang 2021, Differentially private false discovery rate control;
 Dwork and Roth 2014, chapter 3.
 Privacy: (epsilon, delta) for one row added or removed, at `columns` times Pure(1 / noise). The sensitivity of T is
 below 4:
 1. A row at (s, c) adds 1 to one count, so the term n_sc changes by 1 in L1 norm.
-2. Let a, b be the marginal counts and e, f what the row adds to them. The term n_s n_c / n changes from ab'/n to
-   (ab' + af' + eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
+2. Let the vectors a, b be the marginal counts and e, f what the row adds to them (b' is b transposed). The term n_s n_c
+   / n changes from ab'/n to (ab' + af' + eb' + ef') / (n + 1), by at most n/(n + 1) + (2n + 1)/(n + 1) < 3.
 3. So T changes by less than 4 (from no rows to one row it stays 0). For rare s and c it changes by nearly 4.
 4. In floating-point arithmetic n T is an integer without error. T is at most 2n and is rounded three times, by 2^-52 n
    each. The score is reduced by the factor 1 - `MARGIN`, which covers this for 2^32 rows.

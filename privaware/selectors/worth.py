@@ -150,7 +150,8 @@ def worthy(
     `penalty` is the ridge penalty. `price` is the squared error over all rows that the noise on one column's weights
     adds. `blur` is the standard deviation of the noise in `with_target`; the part of the error that such noise alone
     appears to explain is not counted. Columns are dropped until all are worth their noise and at most `most` remain. At
-    most 1/8 of them (at least one) are dropped at a time, the worst of those that fail, and one always remains.
+    most 1/8 of the remaining columns (at least one) are dropped at a time, those worth least. One column always
+    remains.
     """
     selected = np.ones(int(owner.max()) + 1, dtype=bool)
     while selected.sum() > 1:

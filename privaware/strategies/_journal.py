@@ -41,8 +41,9 @@ class SearchJournal:
     def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
         """Return the `Rng` and the job sizes with which this search first began: the given ones if it begins now.
 
-        A search whose `fingerprint` differs, because its rows or candidates differ, cannot resume: the folder is
-        emptied and the search starts over. Nothing of the earlier search was ever released.
+        `job_sizes` is (largest number of candidates in a job, smallest number of jobs in a round). A search whose
+        `fingerprint` differs, because its rows or candidates differ, cannot resume: the folder is emptied and the
+        search starts over. Nothing of the earlier search was ever released.
         """
         path, fingerprint = self.folder / "state.json", f"{self.folder.name} {fingerprint}"
         if path.exists():

@@ -109,8 +109,8 @@ def truncated(
 ) -> Mechanism[Model]:
     """Return a learner that runs the fraction `share` of the steps of a training, starting from the model `initial`.
 
-    `initial` is None for a new training. For `share` 1, return `learner` itself. Otherwise raise `WrongInput` if
-    `learner` cannot stop and continue.
+    If `initial` is None, the training starts anew. For `share` 1, return `learner` itself and ignore `initial`.
+    Otherwise raise `WrongInput` if `learner` cannot stop and continue.
     """
     if share == 1:
         return learner

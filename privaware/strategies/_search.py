@@ -119,14 +119,15 @@ class Search:
         return total
 
     def model_cost(self, schema: Schema, noise: float) -> Event:
-        """Return the cost of one training on the training rows of `schema`; it covers every candidate.
+        """Return the cost of one training of any candidate on the training rows.
 
-        `noise` is the noise multiplier of the first candidate, `space.priced_points()[0]`.
+        `schema` describes all rows, before the split. `noise` is the noise multiplier of the first candidate,
+        `space.priced_points()[0]`.
         """
         return self.price.training(self.train_schema(schema), noise)
 
     def rounds(self, schema: Schema) -> tuple[Round, ...]:
-        """Return the rounds of trials, from public facts; none for a search procedure."""
+        """Return the rounds of trials, from public facts; an empty tuple for a search procedure."""
         if isinstance(self.strategy, SearchProcedure):
             return ()
         part = self.train_schema(schema)
@@ -143,8 +144,7 @@ class Search:
     def trial_words(self, schema: Schema) -> str:
         """Return the expected number of trials in words, such as "3 trials".
 
-        If the number is secret, it is its mean: "about 40 trials, each an independent draw". Candidates of a small
-        space may then repeat.
+        If the number is secret, the words give its mean: "about 40 trials, each an independent draw".
         """
         number = self.trials(schema)
         trials = f"{number:.4g} trial{'' if number == 1 else 's'}"

@@ -221,7 +221,8 @@ class SearchProcedure(Protocol):
     ) -> Point:
         """Return the chosen candidate, found by training on the rows `train` and scoring on the rows `validation`.
 
-        `noise` is a noise multiplier, and on `public` rows scores are exact. `runtime` does not change the release.
+        `noise` is the noise multiplier that `part_costs` takes. On `public` rows scores are exact. `runtime` does not
+        change the release.
         """
         ...
 
@@ -248,7 +249,7 @@ OnProgress = Callable[[SearchProgress], None]
 
 
 class ProgressMeter:
-    """Reports the progress of a search to the function `listener`, unless it is None.
+    """Calls `listener` with the `SearchProgress` of a search, unless `listener` is None.
 
     `counts` has the number of trials of each round.
     """

@@ -217,9 +217,10 @@ class Trials:
 class _Job:
     """Candidates that are trained together with noise multiplier `noise`.
 
-    `positions` are their positions in the round. `initial` has the model from which each continues, or None. `share` is
-    the fraction of the steps of a full training. Each job has its own random generators, `rng` for training and
-    `score_rng` for the noise of its scores, so that a resumed search never uses the same noise twice.
+    `positions` are their positions in the round, and `settings` the settings of their learners. `initial` has the model
+    from which each continues, or None. `share` is the fraction of the steps of a full training. Each job has its own
+    random generators, `rng` for training and `score_rng` for the noise of its scores, so that a resumed search never
+    uses the same noise twice.
     """
 
     positions: list[int]

@@ -24,7 +24,8 @@ Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its r
 class Workers(Protocol):
     """Workers that run jobs, `capacity` at a time.
 
-    `run_jobs` yields (index of the job, its result) in the order of completion; the result is `work(shared, job)`.
+    `run_jobs` calls `work(shared, job)` for each of `jobs`. It yields (index of the job, result) in the order of
+    completion.
     """
 
     @property
@@ -35,7 +36,10 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """Workers that run one job after another in this process, whatever `capacity` is."""
+    """Workers that run one job after another in this process.
+
+    `capacity` is only the smallest number of jobs into which a search splits a round.
+    """
 
     capacity: int = 1
 

@@ -73,7 +73,7 @@ class DpNas(SearchProcedure):
     lr : float
         Learning rate of the shared weights.
     last_lr : float
-        Factor on the learning rate at the end: it falls from `lr` to `last_lr * lr`.
+        Last learning rate divided by `lr`. The learning rate falls along a cosine from `lr` to `last_lr * lr`.
     momentum : float
         Momentum coefficient.
     decay : float

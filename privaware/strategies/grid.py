@@ -34,7 +34,7 @@ MAX_POINTS = 10_000
 class Grid(RoundStrategy):
     """A strategy that tries all points of a space, or some of them.
 
-    A space of more than `MAX_POINTS` points raises `WrongInput`.
+    A space of more than `MAX_POINTS` points raises `WrongInput`, whatever `trials` is.
 
     Parameters
     ----------

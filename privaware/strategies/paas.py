@@ -2,7 +2,7 @@
 
 A generation is trained, scored on validation rows and ranked. Parents are the best fraction `keep` of the candidates,
 and random ones of the rest, as many as the fraction `spare` of all candidates. A child takes each choice from one of
-two parents, and is mutated with probability `mutation`.
+two parents. With probability `mutation` it is then mutated.
 
 Paper: Bao, Bauer and Bindschaedler, PAAS (their Algorithm 1, with Evolve, their Algorithm 2), 6 generations of 10. The
 paper does not state keep, spare and mutation; 0.4, 0.1 and 0.2 are from the code that it credits. Algorithm 2 replaces
@@ -12,8 +12,8 @@ scores, and children fill the remaining places. So a generation trains fewer can
 and a child is bred again, up to 50 times, until it has not been tried yet. For 6 generations of 10, "all" is charged
 for 60 trainings and "rest" for 35. The overall epsilon of the paper, 22.3, follows from neither of its formulas.
 Privacy: (epsilon, delta) for one row added or removed. Ranking and breeding see every score, so every trial is charged
-by tight composition. The trainings use one part of the rows, and the same number of noisy scores uses the other part.
-Models are kept, so the best model is released without another training.
+by tight composition. The trainings use the training rows, and as many noisy scores use the validation rows. Models are
+kept, so the best model is released without another training.
 Use when: the search is on public rows, where it has no privacy cost, or one model's epsilon is small beside the total.
 
 >>> from privaware.events import Gaussian
@@ -142,7 +142,7 @@ class Breeding(TrialHistory):
         return sorted(unique.values(), key=lambda trial: -trial.score)
 
     def _parents(self) -> list[Point]:
-        """Return the parents: the best candidates of the current generation, then random ones below them in rank."""
+        """Return the parents: the best candidates of the current generation, then random ones among the others."""
         ranked = self._ranked()
         top = max(1, round(self.strategy.keep * len(ranked)))
         rest = ranked[top:]

@@ -67,9 +67,10 @@ def noises(call: Call) -> tuple[np.ndarray, np.ndarray]:
 def moved_ratio(before: Call, now: Call) -> float:
     """Return the distance between the exact values of two calls divided by the sensitivity that `before` declares.
 
-    The distance is as in `MEASURES`, and the largest ratio of all separately noised parts is returned. A bound on the
-    rounding error is subtracted from the distance first. For randomised response (`respond`) return the number of
-    changed rows. Calls of `perturb` and `iterate` are not supported; see `perturbed_ratio` and `chain_ratio`.
+    The distance is L2 for `gaussian`, L1 for `laplace`, and the largest change of a score for `choose`. If parts of the
+    value are noised separately, the largest of their ratios is returned. A bound on the rounding error is subtracted
+    from the distance first. For randomised response (`respond`) return the number of changed rows. Calls of `perturb`
+    and `iterate` are not supported; see `perturbed_ratio` and `chain_ratio`.
     """
     change = now.exact.astype(float) - before.exact.astype(float)
     if before.kind == "respond":

@@ -65,8 +65,9 @@ def check_mechanism(
     1. The cost depends on public facts only, and neither more noise nor fewer columns of a table raise it.
     2. The mechanism does not crash, and its release is finite, on 0, 1 and 2 rows and on rows that are not finite.
     3. All randomness comes from `rng`.
-    4. Record and replay on neighbouring rows (a row added, removed, replaced or relabelled, as schema and mechanism
-       say) finds no exceeded sensitivity, and recorded calls cost no more than stated (not for private selection).
+    4. Record and replay on neighbouring rows (a row added, removed, replaced or relabelled, as the schema's `relation`
+       and the mechanism's `unit` say) finds no exceeded sensitivity, and recorded calls cost no more than stated (not
+       for private selection).
     5. A run leaves no state in the mechanism.
     6. Two-sided canary games prove no more than `epsilon`. They attack the release, and also all noised values if these
        can be noised again without another run.
@@ -76,7 +77,8 @@ def check_mechanism(
     mechanism : Mechanism
         The mechanism.
     schema, data : Schema and Data, optional
-        The schema of synthetic rows, or rows to use instead of synthetic rows. Default: synthetic rows of `example()`.
+        The schema, and rows to check on. Without `data`, synthetic rows of `schema` are used. Default schema: the one
+        of `data`, else `example()`.
     epsilon, delta : float
         The budget at which to check.
     games : int
@@ -144,9 +146,10 @@ class _Check:
                 )
 
     def columns(self) -> None:
-        """Check that one column of a table does not cost more than all, or than all in `COPIES` copies.
+        """Check that a table never costs more with fewer columns.
 
-        A selection of columns leaves fewer than were charged for. Schemas that the mechanism refuses are left out.
+        The costs of three tables are compared: all columns in `COPIES` copies, all columns, and one column. A selection
+        of columns leaves fewer than were charged for. Schemas that the mechanism refuses are left out.
         """
         if self.schema.form != "table" or not self.schema.used:
             return
@@ -182,7 +185,7 @@ class _Check:
         return max(float(noise), 1e-6)
 
     def edge_cases(self, rows: Data, noise: float) -> None:
-        """Check that runs do not crash and give finite releases on the first 0, 1 and 2 rows and with extreme rows."""
+        """Check that runs raise no error and give finite releases on the first 0, 1 and 2 rows and on extreme rows."""
         cases = [(f"{size} rows", rows.take(np.arange(size))) for size in SIZES[:3] if size <= len(rows)]
         cases += [
             (f"a row with {words}", joined(rows.take(np.arange(min(2, len(rows)))), x, y))
@@ -221,9 +224,9 @@ class _Check:
     ) -> list[tuple[Data, Data]]:
         """Check by record and replay that no run costs more than stated; return pairs of neighbours for the games.
 
-        The pair of `neighbour`, and pairs of `SIZES[-1]` rows (or of all `rows` if there are fewer), are replayed in
-        both directions. All other pairs are replayed in one direction, which alternates from pair to pair. If
-        `neighbour` is given, only its pair is returned. Otherwise the pairs with the largest effect are returned for
+        The pair of `rows` and `neighbour`, and pairs of `SIZES[-1]` rows (or of all `rows` if there are fewer), are
+        replayed in both directions. All other pairs are replayed in one direction, which alternates from pair to pair.
+        If `neighbour` is given, only its pair is returned. Otherwise the pairs with the largest effect are returned for
         two numbers of rows: the smallest at which a row has an effect, and `SIZES[-1]` if a row has an effect there.
         """
         for multiplier in (noise, 4 * noise):
@@ -373,7 +376,7 @@ def _contains(event: Event, kind: type[Event]) -> bool:
 
 
 def _event_counts(event: Event) -> Counter[str]:
-    """Return how often each simple event occurs in `event`, by the event's `repr`."""
+    """Return how often each event that contains no other event occurs in `event`, by its `repr` and relation."""
     counts: Counter[str] = Counter()
     for leaf, count in leaves(event):
         counts[repr(leaf) + getattr(leaf, "relation", "")] += count

@@ -120,7 +120,7 @@ def failure_game(
 def most_provable(games: int, delta: float) -> float:
     """Return the largest epsilon that `games` games on each data set can prove; 0 for fewer than `MIN_GAMES` games.
 
-    It is reached if every release shows whether the row was used.
+    It is reached if every release shows whether the row was used. The confidence is `CONFIDENCE`.
 
     >>> most_provable(40, delta=1e-5) < 1.0 < most_provable(80, delta=1e-5)
     True

@@ -74,8 +74,8 @@ def recording(move: Map, records: list[np.ndarray]) -> Map:
 def chain_ratio(before: np.ndarray, now: np.ndarray, sensitivity: float) -> float:
     """Return how much one row changes a chain of maps, relative to the declared `sensitivity`.
 
-    If more than one map changes, return the number of changed maps. Otherwise return the distance of the two images of
-    the changed map divided by `sensitivity`. A change within rounding error is no change. `before` and `now` are for
+    If more than one map changes, return the number of changed maps. If one map changes, return the distance of its two
+    images divided by `sensitivity`. If none changes by more than rounding error, return 0. `before` and `now` are for
     the two data sets. In both, the first axis has the maps, and the second axis has the point and the image of a map.
     """
     distance = np.linalg.norm((now[:, 1] - before[:, 1]).reshape(len(now), -1), axis=1)

@@ -19,9 +19,9 @@ def spent(
     """Return the privacy cost of recorded calls.
 
     A release belongs to the last Poisson sample before it, so that its cost is amplified by sampling. Several releases
-    on one sample are one joint event. If n consecutive samples are followed by n separately noised values, each value
-    is on one of the samples. Otherwise consecutive samples count as one sample, whose rate is the sum of their rates
-    (at most 1).
+    on one sample are one joint event. If n consecutive samples are followed by n separately noised values, the first
+    value is on the first sample, and so on. Otherwise consecutive samples count as one sample, whose rate is the sum of
+    their rates (at most 1).
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ def _walk(value: Any, visited: set[int]) -> Iterator[np.ndarray]:
 
 
 def _leaf(value: Any) -> np.ndarray | None:
-    """Return the numbers of a simple value as a vector, empty for a class or generator; None for a container."""
+    """Return the numbers of a simple value as a vector, empty for a class or `Rng`; return None for a container."""
     if value is None:
         return np.zeros(1)
     if isinstance(value, (str, PurePath)):

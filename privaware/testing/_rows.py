@@ -108,9 +108,9 @@ def rows_for(schema: Schema, rows: int, seed: int = 0) -> Data:
 
 
 def _brightened(share: np.ndarray, rng: np.random.Generator, schema: Schema) -> np.ndarray:
-    """Return a random float32 image in [0, 1] for each entry of `share`, whose brightness grows with the entry.
+    """Return a random float32 image in [0, 1] for each entry of `share`; its brightness grows with the entry.
 
-    The shape is (len(share), *schema.shape).
+    Entries are in [0, 1]. The shape is (len(share), *schema.shape).
     """
     x = rng.random((len(share), *schema.shape))
     return np.asarray(0.5 * x + 0.5 * share.reshape(-1, 1, 1, 1), np.float32)
@@ -195,10 +195,10 @@ def _same(small: Data, large: Data, shift: int) -> np.ndarray:
 def neighbours(data: Data, unit: str) -> Iterator[tuple[str, Data]]:
     """Yield neighbours of a data set.
 
-    Under `add_remove` they have one extreme row more, at the end and at the front in turn. If there are at least two
-    rows, two more neighbours lack the first or the last row. Under `replace_one` each extreme row replaces the last or
-    the first row in turn. For the unit "label" the label of the first or the last row is changed, to each of at most
-    eight classes or to either bound of the target.
+    If the schema's relation is `add_remove`, they have one extreme row more, at the end and at the front in turn. If
+    there are at least two rows, two more neighbours lack the first or the last row. If the relation is `replace_one`,
+    each extreme row replaces the last or the first row in turn. For the unit "label" the label of the first or the last
+    row is changed, to each of at most eight classes or to either bound of the target.
 
     Parameters
     ----------

@@ -119,8 +119,9 @@ class Recorder(Rng):
     def shuffle(self, rows: np.ndarray) -> None:
         """Reorder `rows` in place, so that a run and its replay on a neighbour have nearly the same order.
 
-        The run whose data have the row by which the two data sets differ moves the next row to the end. Then all rows
-        but this one keep their positions. The other run keeps its order. Without `self.edit`, shuffle as `Rng` does.
+        Without `self.edit`, shuffle as `Rng` does. With it, nothing is shuffled. Only in the run whose data have the
+        additional row, the entry after this row moves to the end. All other entries then have the same positions in
+        both runs.
         """
         if self.edit is None:
             super().shuffle(rows)
@@ -153,7 +154,7 @@ class Recorder(Rng):
         return returned
 
     def _force(self, mask: np.ndarray, rate: float) -> np.ndarray:
-        """Set the entry of the row by which the neighbour differs in the sample `mask` to `self.inside`; return `mask`.
+        """Set the entry of `self.edit`'s row in the sample `mask` to `self.inside`, in place; return `mask`.
 
         `mask` is unchanged if `rate` is 1, if `self.inside` is None, or if the position of the row is not known.
         """
@@ -163,7 +164,7 @@ class Recorder(Rng):
 
 
 class Replayer(Recorder):
-    """A noise generator that returns the values recorded on a neighbouring data set, and compares the exact values.
+    """A noise generator that returns the noised values of a recorded run on a neighbour, and compares the exact values.
 
     Parameters
     ----------
@@ -172,12 +173,12 @@ class Replayer(Recorder):
     recorded : list of Call
         The calls recorded on the first data set.
     edit : Edit or None
-        How this run's data differ from the first data set, by one row: the row in question.
+        The difference from the first data set to this run's data, by one row: the row in question.
     inside : bool
         Whether the row in question is in every Poisson sample, or in none.
     doubled : bool
-        Whether exact values after a Poisson sample may move by twice the sensitivity, because a replaced row counts as
-        one row removed and one added.
+        Whether exact values after a Poisson sample may move twice as far, because a replaced row counts as one row
+        removed and one added.
     part : int, optional
         The index of the part that the row in question is in, if the mechanism splits the rows.
     apart : float
@@ -308,9 +309,9 @@ class Replayer(Recorder):
     def _fitted(self, before: np.ndarray, rows: int, extra: Any) -> np.ndarray:
         """Return the recorded draws `before`, one for each row, changed to fit this run's `rows` rows.
 
-        An added row gets the draw `extra`, and the draw of a removed row is left out. Raise `BrokenPromise` if `rows`
-        does not fit the edit. Raise `WrongInput` if the mechanism draws for a part of the rows and the row in question
-        is neither first nor last.
+        An added row gets the draw `extra`, and the draw of a removed row is left out. Otherwise return a copy of
+        `before`. Raise `BrokenPromise` if `rows` does not fit the edit. Raise `WrongInput` if the mechanism draws for
+        some of the rows only, and the added or removed row is neither the first nor the last of all rows.
         """
         edit = self.edit
         assert edit is not None

@@ -2,8 +2,8 @@
 
 The cost of a mechanism covers every noised value, not only the release that is computed from them. Take an attacker who
 knows both data sets, the noise distribution and all noised values. The best score for this attacker is the
-log-likelihood ratio of the noised values with and without the row. The bound uses the ranks of scores only, so what it
-proves holds for any real noise distribution.
+log-likelihood ratio of the noised values with and without the row. The bound uses only the ranks of the scores, so it
+holds even if the real noise has another distribution than assumed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def transcript_game(
 ) -> float:
     """Return a lower bound on epsilon from all noised values of recorded runs on two neighbouring data sets.
 
-    This applies to mechanisms whose cost covers every noised value: all except private selection.
+    It is valid only if the mechanism's cost covers every noised value, so not for private selection.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ def privacy_losses(
     ran : str
         "data" or "neighbour": where to run.
     part : int, optional
-        The part that the row is in, if the mechanism splits the rows.
+        The index, from 0, of the part that the row is in, if the mechanism splits the rows.
 
     Returns
     -------
     list of ndarray
-        For each release without sampling, one number for each noised part. For each Poisson sample, one number. For
-        each release on several consecutive samples, one number for each of these samples.
+        For each release without sampling, one number for each separately noised value. For each Poisson sample, one
+        number. If several samples follow each other, one number for each of them, for each release after them.
     """
     edit = _edit(data, neighbour)
     added = edit.kind == "added"
@@ -135,7 +135,7 @@ def privacy_losses(
         raise WrongInput("expected a neighbour with one row more, because the mechanism samples rows, got one changed")
 
     def evaluated(rows: Data, change: Edit) -> list[Call]:
-        """Return the calls of the same run on other `rows`, with all released values fixed."""
+        """Return the calls of a replay on `rows`, which differ from the recorded rows by `change`."""
         rng = Replayer(seed, calls, change, inside=True, part=part, apart=math.inf)
         mechanism.run(rows, noise, rng)
         rng.finish()
@@ -176,7 +176,7 @@ def _sampled(losses: Any, rates: np.ndarray) -> np.ndarray:
 
 
 def _edit(data: Data, neighbour: Data) -> Edit:
-    """Return how `neighbour` differs from `data`; raise `WrongInput` if it has one row less."""
+    """Return how `neighbour` differs from `data`; raise `WrongInput` unless one row is added or changed, or none is."""
     edit = Edit.between(data, neighbour)
     if edit.kind == "removed":
         raise WrongInput(
@@ -198,7 +198,8 @@ def redrawn_losses(
     """Return scores of many games from a few recorded runs, by noising the recorded exact values again.
 
     The row is sampled again in each game. The score of a game is its total privacy loss. Raise `WrongInput` if exact
-    values depend on noise or a sample of other rows, or if consecutive samples belong to one release each.
+    values depend on noise or a sample of other rows, or if n consecutive Poisson samples belong to n noised values, one
+    each.
 
     Parameters
     ----------
@@ -207,9 +208,10 @@ def redrawn_losses(
     noise, seed
         The noise multiplier and the seed.
     games : int, optional
-        Number of games on each data set. By default about `NOISED_NUMBERS` are noised, in 4 to `MAX_GAMES` games.
+        Number of games on each data set. By default from 4 to `MAX_GAMES` games, in which about `NOISED_NUMBERS`
+        numbers are noised.
     count : int
-        Number of repetitions of all releases in one game.
+        Number of times that a game repeats all releases; their losses are added.
 
     Returns
     -------
@@ -252,9 +254,9 @@ def _fixed_calls(
 ) -> list[Call]:
     """Run `mechanism` on `rows` with `seed` and with `seed + 1`, and return the calls of the first run.
 
-    `inside` says whether the row of `edit` is in every sample or in none. Raise `WrongInput` if a public setting or an
-    exact value of a call differs between the two runs (samples of rows may), or if there is a call of `perturb` or
-    `iterate`.
+    `inside` says whether the row of `edit` is in every sample or in none; if `edit` is None, it has no effect. Raise
+    `WrongInput` if a public setting or an exact value of a call differs between the two runs (samples of rows may), or
+    if there is a call of `perturb` or `iterate`.
     """
     tapes = []
     for each in (seed, seed + 1):

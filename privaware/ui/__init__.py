@@ -2,8 +2,9 @@
 
 `serve` binds to 127.0.0.1 only. Every address starts with a random token that only the person who opened the page
 knows. Requests with another token or for another host get an empty response. A plan is a dry run. Only a form that is
-sent by POST charges or writes, and only inside the folder and the user's data folder. Trainings, predictions and audits
-are calls of the command line in processes of their own. `pip install 'privaware[ui]'` installs Starlette and uvicorn.
+sent by POST charges or writes, and only inside the folder and the user's data folder of privaware (`ledger_folder`).
+Trainings, predictions and audits are calls of the command line in processes of their own. `pip install 'privaware[ui]'`
+installs Starlette and uvicorn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The content of a folder: ledgers, models, results and data, found by name and never outside the folder."""
+"""The content of a folder: ledgers, models, predictions and data, found by name and never outside the folder."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ HIDDEN = (
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder and its content, two levels deep; `path` is resolved.
+    """A folder and its content: its entries, and the entries of its sub-folders; `path` is resolved.
 
-    Names are paths relative to `path`: first the sorted entries of the folder, then the sorted entries of each folder
-    in it. Hidden entries and links that lead outside are ignored. At most `MAX_LISTED` entries of a kind are listed. A
-    folder that cannot be read raises `WrongInput`.
+    Names are paths relative to `path`: first the sorted entries of the folder, then the sorted entries of each
+    sub-folder. Hidden entries and links that lead outside `path` are ignored. At most the first `MAX_LISTED` entries of
+    a kind are listed. If `path` cannot be read, `WrongInput` is raised; a sub-folder that cannot be read is left out.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Folder:
     def models(self) -> dict[str, Path]:
         """Return the paths of the model folders, by their path relative to this folder.
 
-        A model folder has a `model.json`, and no link in it leads outside of this folder.
+        A model folder has a `model.json`, and no link in it leads outside of `self.path`.
         """
         return self._named(path for path in self._entries() if self._is_model(path))
 

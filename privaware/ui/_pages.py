@@ -145,8 +145,9 @@ class _Pages:
     async def ledger(self, request: Request) -> Response:
         """Show a ledger; a posted form sets its `limit`, or closes a run that was charged and has not finished.
 
-        The entry `close` of the form is the number of the charge. Nothing is closed while a training of this page is
-        active. A change that is refused shows the page again with the reason.
+        The entry `close` of the form is the number of the charge. A closed charge stays spent, and no run resumes on
+        it. Nothing is closed while a training of this page is active. A change that is refused shows the page again
+        with the reason.
         """
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
@@ -168,7 +169,7 @@ class _Pages:
         return await (self._answer(page, up=up) if form is None else self._answer(changed, up=up, again=page))
 
     async def model(self, request: Request) -> Response:
-        """Show a model; a posted form verifies it, with the ledger that the form names, if any."""
+        """Show a model; a posted form verifies it (`verify`), also against the ledger that the form names, if any."""
         name, up = request.path_params["name"], _up(request)
         form = await _form(request) if request.method == "POST" else None
         return await self._answer(lambda: self._model_page(name, up, form), up=up)
@@ -232,8 +233,8 @@ class _Pages:
         """Return the page of a model; a `form` verifies it with the ledger that the form names, if any.
 
         `up` is the relative path to the start page. `audit` is what was typed into the form of an audit that was
-        refused, and `problem` says why; the status is then 400, else 200. Raise `WrongInput` for a model or a ledger
-        that is not in the folder.
+        refused, and `problem` says why. The status is 400 with a `problem`, else 200. Raise `WrongInput` for a model or
+        a ledger that is not in the folder.
         """
         path, ledgers = _known(self.folder.models(), name), self.folder.ledgers()
         verdict: dict[str, Any] | None = None
@@ -267,7 +268,7 @@ class _Pages:
         """Render a page in a thread; an error becomes one sentence, with paths of the folder relative to it.
 
         `again` renders the form with what was typed and the sentence. Without it the sentence is a page of its own,
-        with status 400. `up` is the relative path from that page to the start page. Only a `PrivawareError` and an
+        with status 400. `up` is the relative path from the page to the start page. Only a `PrivawareError` and an
         `OSError` are caught.
         """
         try:

@@ -60,7 +60,10 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unchanged(said: list[str]) -> str:
-    """Return words about a total that stays as it is, from the sentences of a dry run; empty if the run is charged."""
+    """Return words that say that the total of the ledger stays as it is; empty if the run would be charged.
+
+    `said` has the sentences of a dry run.
+    """
     if any(TOTAL_AFTER in line for line in said):
         return ""
     return f"it stays so {SAME_FILE}" if any(SAME_FILE in line for line in said) else "it stays so"
@@ -76,8 +79,9 @@ def _budget(
     would not. `ledger` is the name of the ledger if it has no room for the run and is in the folder, else empty.
 
     `data` is the built-in name or the path of the data, and `planned` is the dry run of `form`. `check` is the cost of
-    the check for persons, or `NOTHING`. `unchanged` has the words for a run that would charge nothing if it is not
-    refused, or is empty. Raise `WrongInput` if the form gives another limit than the ledger has.
+    counting repeated persons (the field `check_persons`), or `NOTHING`. `unchanged` has the words for a run that would
+    charge nothing if it is not refused, or is empty. Raise `WrongInput` if the form gives another limit than the ledger
+    has.
     """
     refused = folder.shown(planned.refusal)
     if planned.ledger is None:

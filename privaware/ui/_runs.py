@@ -2,7 +2,7 @@
 
 What a run prints stays in memory, because some of it is for the owner of the data only. The form of a training is kept
 in the user's data folder until the training has ended, so that a run that was interrupted can be resumed after the
-page was started again.
+server was started again.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Run:
     charged, entry
         Whether the call said that its cost is in the ledger, and the number of the entry if the call said it.
     closed
-        Whether the charge is closed in the ledger, so that it pays for no other run.
+        Whether the charge is closed in the ledger, so that no run can resume on it.
     cancelled
         Whether the user, or the end of the server, cancelled the run.
     code
-        The exit code; None while the call runs, and for a run that ended with an earlier page.
+        The exit code; None while the call runs, and for a run that an earlier server process started.
     process
-        The child process; None for a run that ended with an earlier page.
+        The child process; None for a run that an earlier server process started.
     began, seconds
         The start, on the clock `time.monotonic`; and the whole time of a run that has ended, in seconds.
     """
@@ -87,9 +87,9 @@ class Run:
 
     @property
     def state(self) -> str:
-        """One of "running", "cancelling", "finished", "cancelled", "failed" and "interrupted" (with an earlier page).
+        """One of "running", "cancelling", "finished", "cancelled", "failed" and "interrupted".
 
-        An audit that refutes the claim is "finished".
+        A run that ended with an earlier server process is "interrupted". An audit that refutes the claim is "finished".
         """
         if self.code is None:
             return "interrupted" if self.process is None else "cancelling" if self.cancelled else "running"
@@ -106,8 +106,8 @@ class Run:
     def resumable(self) -> bool:
         """Whether this run is a training that the same call would continue.
 
-        It is one that was cancelled or failed after its charge, or was interrupted with an earlier page. Its charge
-        must not be closed.
+        It was cancelled or failed after its charge, or it was interrupted with an earlier server process (charged or
+        not). Its charge must not be closed.
         """
         ended = self.state in ("cancelled", "failed") and self.charged
         return self.task.verb == "fit" and not self.closed and (ended or self.state == "interrupted")
@@ -122,7 +122,7 @@ class Run:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """The number of finished steps and of all steps, from the last line that contains words such as "3 of 10" once.
+        """The number of finished steps and of all steps, from the last line with one phrase such as "3 of 10".
 
         None if there is no such line. Lines before the sentence that the run is charged do not count.
         """
@@ -156,9 +156,9 @@ class Runs:
         self._lock = threading.RLock()
 
     def all(self) -> list[Run]:
-        """Return the runs of this page, newest first, and then the unfinished trainings of earlier pages.
+        """Return the runs of this server, newest first, and then the unfinished trainings of earlier server processes.
 
-        Trainings of earlier pages are in no particular order; those whose charge is closed are left out.
+        The unfinished trainings are in no particular order; those whose charge is closed are left out.
         """
         with self._lock:
             earlier = {key: run for key, run in self._recorded().items() if key not in self._runs}
@@ -177,8 +177,8 @@ class Runs:
     def start(self, task: Task, *, on_charge: bool = False) -> Run:
         """Start a run, resume the interrupted run of the same task, or return the active run of the same task.
 
-        With `on_charge`, a run that could only go on with another charge than the interrupted run fails. Raise
-        `WrongInput` if another task uses the same result, or was interrupted before it was complete.
+        With `on_charge`, the call fails rather than make a new charge. Raise `WrongInput` if another task with the same
+        result is active, or was interrupted and can be resumed.
         """
         with self._lock:
             active = [run for run in self._runs.values() if run.active and run.task.out == task.out]
@@ -199,8 +199,8 @@ class Runs:
     def resume(self, run: Run) -> Run:
         """Start the call of `run` again, which continues on the charge of `run`, if there is one.
 
-        If `run` is known to be charged, the call fails rather than charge again, for data that have changed since.
-        Raise `WrongInput` if `run` is not resumable.
+        If `run` is known to be charged, the call fails rather than charge again, for example if the data have changed
+        since. Raise `WrongInput` if `run` is not resumable.
         """
         if not run.resumable:
             raise WrongInput("expected a run that was interrupted, got another; go back to the list")
@@ -221,7 +221,7 @@ class Runs:
         killer.start()
 
     def forget(self, run: Run) -> None:
-        """Remove a run that has ended from the list; its charge stays in the ledger.
+        """Remove a run that has ended, and its stored form, from the list; its charge stays in the ledger.
 
         An active run raises `WrongInput`.
         """
@@ -232,14 +232,14 @@ class Runs:
             self._forget(run.task)
 
     def expect_none(self) -> None:
-        """Raise `WrongInput` if a training is active: its charge must not be closed."""
+        """Raise `WrongInput` if a training is active, because no charge must be closed then."""
         if any(run.active and run.task.verb == "fit" for run in self.all()):
             raise WrongInput("expected no training on this page, got one that is running; let it end, or cancel it")
 
     def close(self) -> None:
         """Interrupt all runs and wait until they have ended, at most `SECONDS_TO_END` seconds; then kill the others.
 
-        A training that was charged can be resumed from a later page.
+        A training that was charged can be resumed after the server was started again.
         """
         active = [run for run in self._runs.values() if run.active]
         for run in active:
@@ -253,7 +253,7 @@ class Runs:
     def _begin(self, task: Task, before: Run | None, on_charge: bool) -> Run:
         """Start the process of a task, and return its run, which is now the newest in the list.
 
-        `before` is the interrupted run that it continues, or None; the new run takes over its charge. `on_charge` is as
+        `before` is the resumable run that it continues, or None; the new run takes over its charge. `on_charge` is as
         in `start`.
         """
         charged, entry = (False, None) if before is None else (before.charged, before.entry)
@@ -327,7 +327,7 @@ class Runs:
         return False
 
     def _remember(self, task: Task, charged: bool, entry: int | None) -> None:
-        """Record the form of a training, so that a later page can resume it; nothing is recorded for other verbs.
+        """Record the form of a training, so that it can be resumed later; nothing is recorded for other verbs.
 
         `charged` is whether the training is charged, and `entry` is the number of its charge in the ledger, if known.
         An earlier record of the same output folder is replaced.
@@ -345,7 +345,7 @@ class Runs:
             self._record(task).unlink(missing_ok=True)
 
     def _recorded(self) -> dict[tuple[str, str], Run]:
-        """Return the unfinished trainings of earlier pages, by verb and name of the result, from their stored forms.
+        """Return the unfinished trainings of which a form is stored, by verb and name of the result.
 
         A training is left out if its form cannot be read or is no longer valid, or if its model exists.
         """

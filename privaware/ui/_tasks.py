@@ -55,7 +55,7 @@ class Task:
     form
         The fields of the form, from which the task can be built again.
     words
-        The arguments of `privaware`, with absolute paths.
+        The arguments of `privaware`, beginning with the command; paths are absolute.
     """
 
     verb: str
@@ -95,7 +95,10 @@ def _options(folder: Folder, form: Form, fields: Fields) -> dict[str, Any]:
 
 
 def fit_task(folder: Folder, form: Form) -> Task:
-    """Return the call of `privaware fit` that a form describes; raise `WrongInput` for a wrong field or name."""
+    """Return the call of `privaware fit` that a form describes.
+
+    Raise `WrongInput` for a wrong field, unknown data, or a name that no model folder may have.
+    """
     out = _new_folder(folder, form.get("out", "").strip())
     options = fit_options(folder, form)
     if options.pop("settings", None):
@@ -148,7 +151,7 @@ def reading(folder: Folder, form: Form) -> dict[str, Any]:
 
 
 def data_path(folder: Folder, form: Form) -> str:
-    """Return the path of the data file that a form names, or the name of a built-in data set.
+    """Return the absolute path of the data file that a form names, or the name of a built-in data set.
 
     Any other name raises `WrongInput`, and so does a built-in name that is also a file of the working directory.
     """
@@ -184,8 +187,8 @@ def _stem(data: str) -> str:
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Return the words of options of the command line, each `--NAME=VALUE`, so that no value is read as an option.
 
-    The underscores of a name become hyphens. True becomes `--NAME` and False `--no-NAME`. A list becomes one word for
-    each item.
+    The underscores of a name become hyphens. True becomes `--NAME` and False `--no-NAME`. A list becomes one
+    `--NAME=ITEM` for each item.
     """
     words = []
     for name, value in options.items():
@@ -322,7 +325,7 @@ FIT_FIELDS: Fields = {
 
 
 def _labels(*forms: Fields) -> dict[str, str]:
-    """Return the labels of all fields of `forms` by their options on the command line."""
+    """Return the labels of all fields of `forms`, by the option of each field without its leading hyphens."""
     labels = {name: label for fields in forms for name, (_, label) in fields.items()}
     return {"set" if name == "settings" else name.replace("_", "-"): label for name, label in labels.items()}
 
@@ -340,8 +343,8 @@ OPTION = re.compile(r"`[^`]*`|(?<![\w'\"-])--([a-z]+(?:-[a-z]+)*)( FILE\b)?")
 def with_labels(sentence: str, verb: str) -> str:
     """Return `sentence` with the labels of the form of `verb` in place of the options of the command line.
 
-    An option without a field, or between backticks, is called a command-line option. A command between backticks stays
-    as it is.
+    An option that has no field or stands between backticks stays, with "the command-line option" before it. A command
+    between backticks stays as it is.
     """
 
     def shown(found: re.Match[str]) -> str:

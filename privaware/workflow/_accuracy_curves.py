@@ -5,9 +5,9 @@ A curve holds the accuracy of `fit` on one measured table at several epsilons. C
 gain follows mostly from the signal, `rows * epsilon / max(classes, FEWEST_CLASSES)`, so a curve is read at the
 signal of another table. `python -m research.comparisons.advise write` writes the curves to `curves.json`.
 
-Without a pilot, the estimate is the spread over measured tables of similar size. A pilot releases the accuracy of a
-model that was trained with a small signal. Variants of every curve, with larger and smaller gains, are then weighted by
-how well they explain this accuracy, and the estimate is read from the weighted curves of this table.
+Without a pilot, the estimate is the spread over measured tables of similar size. A pilot releases the noisy accuracy of
+a model of this table that was trained at a small epsilon. Variants of every curve, with larger and smaller gains, are
+then weighted by how well they explain this accuracy. The estimate is read from the weighted variants.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ SEED_SPREAD = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
-    """Public facts about a table; below `least_epsilon`, `auto` trains a constant prediction."""
+    """Public facts about a table; below `least_epsilon`, `auto` trains a constant prediction.
+
+    `rows` and `classes` are numbers.
+    """
 
     rows: int
     classes: int
@@ -76,7 +79,7 @@ class TableFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The `accuracies` of `fit` at `epsilons` on one measured table; runs that trained a constant are left out.
+    """The `accuracies` (fractions) of `fit` at `epsilons` on one measured table, without runs that trained a constant.
 
     `constant` is the accuracy of the constant prediction of the most frequent class.
     """
@@ -104,8 +107,8 @@ class Curve:
 class Pilot:
     """What a pilot released: the `accuracy` of its model, and `error`, the standard error of this accuracy.
 
-    `signal` is `log10(rows * epsilon / max(classes, FEWEST_CLASSES))` of the training of the pilot. `constant` is the
-    released accuracy of a constant prediction, or None if it was not released.
+    `signal` is `log10(rows * epsilon / max(classes, FEWEST_CLASSES))`, with the training rows and the epsilon of the
+    pilot. `constant` is the released accuracy of a constant prediction, or None if it was not released.
     """
 
     accuracy: float
@@ -114,7 +117,7 @@ class Pilot:
     constant: float | None
 
     def json(self) -> dict[str, Any]:
-        """Return the released `accuracy` and its standard `error`, rounded to four digits."""
+        """Return the released `accuracy` and its standard `error`, rounded to four decimal places."""
         return {"accuracy": round(self.accuracy, 4), "error": round(self.error, 4)}
 
 
@@ -161,7 +164,7 @@ class Expected:
     def curve(self) -> list[dict[str, float]]:
         """Return a dictionary for each epsilon of `SHOWN`: the `epsilon`, the median `accuracy`, and `low` and `high`.
 
-        `low` and `high` are the 10% and 90% quantiles of the accuracy. Accuracies are rounded to three digits.
+        `low` and `high` are the 10% and 90% quantiles of the accuracy. Accuracies are rounded to three decimal places.
         """
         points = {epsilon: self.at(epsilon) for epsilon in SHOWN}
         return [
@@ -183,9 +186,10 @@ def of_others(curves: Sequence[Curve], facts: TableFacts) -> Expected:
 def of_pilot(curves: Sequence[Curve], facts: TableFacts, pilot: Pilot) -> Expected:
     """Return variants of `curves` (each of `SHIFTS` with each of `POWERS`), weighted by how well they fit the pilot.
 
-    The weight of a variant falls with the distance of its accuracy at `pilot.signal` from `pilot.accuracy`, with the
-    ratio of table sizes, with its shift and with its power. If `pilot.constant` is not None, it replaces the accuracy
-    of a constant prediction on every curve. `facts` are the facts of the table of the pilot.
+    A variant has the gain `1 - (1 - gain(signal - shift))**power`. It has less weight if its accuracy at `pilot.signal`
+    is far from `pilot.accuracy`, if its table has another size, if its shift is far from 0, or if its power is far from
+    1. If `pilot.constant` is not None, it replaces the accuracy of a constant prediction on every curve. `facts` are
+    the facts of the table of the pilot.
     """
     signals = np.append(facts.signal(GRID), pilot.signal)
     error = math.hypot(pilot.error, SEED_SPREAD)

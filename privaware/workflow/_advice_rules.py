@@ -1,4 +1,4 @@
-"""The findings of `advise`: rules of Bao et al., DPMLBench, DPNAS, and Tramer and Boneh, with measured evidence first.
+"""The findings of `advise`: rules of Bao et al., DPMLBench, DPNAS, and Tramer and Boneh, with measured evidence.
 
 A rule uses public facts only. Its evidence is in `advice.json`, which `python -m research.papers._advice` writes.
 """

@@ -1,4 +1,4 @@
-"""The result of `advise` in words: the estimate first, a plot of text, the findings, and the same as a page."""
+"""The result of `advise` as lines of text (the estimate, a plot, the findings) and as an HTML page."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _evidence_lines(finding: Mapping[str, Any]) -> list[str]:
 
 
 def _paper_lines(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return one line for each of `PAPERS` that the evidence of `findings` cites."""
+    """Return the reference of each of `PAPERS` that the evidence of `findings` cites, one line each."""
     cited = [str(evidence["paper"]) for finding in findings for evidence in finding["evidence"]]
     return [f"{name}: {paper}." for name, paper in PAPERS.items() if any(text.startswith(name) for text in cited)]
 

@@ -40,9 +40,9 @@ LIKELY_ENOUGH = 0.15
 class Answer:
     """The `estimate` and the `curve` of `advise --json`.
 
-    `estimate` has the `epsilon` that the accuracy needs, with its 80% interval from `low` to `high`, and the `reason`
-    if one of them is not known; each may be None. If measured curves apply, its entry `about` is "this table" or "other
-    tables". `curve` is a result of `Expected.curve`, or empty.
+    `estimate` has the `epsilon` that the accuracy needs, with its 80% interval from `low` to `high`, and a `reason`:
+    why they are not known or doubtful. Each of these may be None. If measured curves apply, its entry `about` is "this
+    table" or "other tables". `curve` is a result of `Expected.curve`, or empty.
     """
 
     estimate: dict[str, Any]
@@ -70,8 +70,9 @@ def unmeasured(schema: Schema, *, pilot: bool) -> str | None:
 def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilot | None) -> Answer:
     """Return the `Answer` from `pilot`, a pilot on this table; without one, from measured tables of similar size.
 
-    Without a pilot, measured tables on which a constant prediction already reaches `accuracy` are left out. The result
-    has no curve, and only a reason, if `unmeasured` gives one, or if fewer than `FEWEST_TABLES` tables remain.
+    If `accuracy` is None, only a curve is estimated. `delta` is the delta at which `auto` plans. Without a pilot,
+    measured tables on which a constant prediction already reaches `accuracy` are left out. The result has no curve, and
+    only a reason, if `unmeasured` gives one, or if fewer than `FEWEST_TABLES` tables remain.
     """
     if (reason := unmeasured(schema, pilot=pilot is not None)) is not None:
         return Answer(estimate=_estimate(reason=f"Not known: {reason}."), curve=[])
@@ -88,7 +89,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
 
 
 def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
-    """Return why there is no estimate if fewer than `FEWEST_TABLES` measured tables are `similar` to this one.
+    """Return why there is no estimate, given that fewer than `FEWEST_TABLES` measured tables are `similar` to this one.
 
     `similar` are the tables of similar size on which a constant prediction does not reach the requested accuracy. The
     reason says whether too few tables have a similar size, or a constant prediction reaches the accuracy on too many of
@@ -122,8 +123,8 @@ def _curves(schema: Schema) -> tuple[Curve, ...]:
 def _similar(curves: Sequence[Curve], rows: int) -> list[Curve]:
     """Return one of `curves` for each table that was measured at a similar size, the nearest to `rows` first.
 
-    A size is similar if its number of rows differs from `rows` by a factor of at most `SIZE_FACTOR`. Of several curves
-    of one table, the one with the nearest number of rows is returned.
+    A size is similar if its number of rows differs from `rows` by a factor of at most `SIZE_FACTOR`. The nearest size
+    has the smallest factor. Of several curves of one table, the one with the nearest number of rows is returned.
     """
     nearest: dict[str, Curve] = {}
     for curve in sorted(curves, key=lambda curve: abs(math.log(curve.rows / rows))):

@@ -55,10 +55,10 @@ class Audit(Summarised):
     `found` has the numbers of the attack: AUC, true positive rates, and `epsilon_lower` with its `confidence`. It is
     empty if the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry
     run; it is 0 for attacks that cost nothing. `charged` says in a sentence what was charged, or why nothing was.
-    `plan` are the sentences of the audited plan. `certified` is false for a seeded run, and for an attack on rows (not
-    on crafted rows) whose schema was not reviewed. `seconds` is the running time. `out` is the folder of the result, or
-    the audit file in a model folder; it is None if nothing was written. If `owner_only` is true, nothing was charged,
-    and `json` puts all numbers of the attack under `internal`.
+    `plan` are the sentences of the audited plan. `certified` says whether the audit is certified: not for a seeded run,
+    and not for an attack on rows (other than crafted rows) whose schema was not reviewed. `seconds` is the running
+    time. `out` is the folder of the result, or the audit file in a model folder; it is None if nothing was written. If
+    `owner_only` is true, nothing was charged, and `json` puts all numbers of the attack under `internal`.
     """
 
     subject: str
@@ -76,12 +76,12 @@ class Audit(Summarised):
 
     @staticmethod
     def found_in(record: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the fields in `ATTACK_FIELDS` that are not null in `record`, the JSON of a published audit or None."""
+        """Return the fields in `ATTACK_FIELDS` that are not null in `record`, the JSON of an audit; empty for None."""
         return {name: value for name in ATTACK_FIELDS if (value := (record or {}).get(name)) is not None}
 
     @property
     def refuted(self) -> bool:
-        """Whether the attack refutes the claimed epsilon with 99.9% confidence."""
+        """Whether the attack refutes the claimed epsilon with 99.9% confidence; false if there is no lower bound."""
         return bool(self.found.get("refuted"))
 
     @property
@@ -195,7 +195,7 @@ class AuditSettings:
 
     @property
     def shadow_count(self) -> int:
-        """The number of shadow models to train; 0 by default for an attack that is not in `SHADOWS`."""
+        """The number of shadow models to train: `shadows`, or by default the number in `SHADOWS`, or else 0."""
         return SHADOWS.get(self.attack, 0) if self.shadows is None else self.shadows
 
     def json(self) -> dict[str, Any]:
@@ -220,8 +220,8 @@ class OneRun:
     def expect_possible(self, schema: Schema, noise: float, *, least: int = MIN_CANARIES) -> None:
         """Raise `WrongInput`, before any charge, if canaries cannot be inserted.
 
-        Canaries in gradients need room for at least `least` canaries in the mechanism at this `noise`. Canaries in the
-        rows need the unit row and declared bounds and categories.
+        In gradients, the mechanism must have room for at least `least` canaries at this `noise`. In rows, the protected
+        unit must be a row, and bounds and categories must be declared.
         """
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
@@ -253,7 +253,7 @@ def small_search(space: Any, settings: Mapping[str, Any] | None) -> Search:
 
 
 def search_vector(result: SearchResult, schema: Schema) -> np.ndarray:
-    """Return the noisy score of `result` (0 without one), followed by a hash of each setting of the chosen candidate.
+    """Return the noisy score of `result` (0 if it is None), then a hash of each setting of the chosen candidate.
 
     The hashes are numbers in [0, 1), in alphabetical order of the names of the settings. `schema` is not used.
     """

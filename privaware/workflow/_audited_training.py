@@ -1,7 +1,8 @@
 """The training that an audit of a model repeats: the learner, its settings and its epsilon, read from the card.
 
-A card may also describe a search and a bought score. The audit repeats one training of the chosen candidate, without
-the score, at the epsilon of that training. The claim that the audit tests stays the epsilon of the whole card.
+A card may also describe a search and a bought score (a noisy, charged score of the model). The audit repeats one
+training of the chosen candidate, without the score, at the epsilon of that training. The claim that the audit tests
+stays the epsilon of the whole card.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The search that `search` and `fit` build: a strategy over a space, its candidates, its workers, its public rows.
 
-With the strategy `rs`, a search on private rows costs about as much as two to three trainings, for any number of
-candidates, and its scores have noise, too. Therefore `auto` searches only on request: its defaults follow from public
-facts at no cost.
+With the strategy `rs` (random search), a search on private rows costs about as much as two to three trainings, for any
+number of candidates, and its scores have noise, too. Therefore `auto` searches only on request: its defaults follow
+from public facts at no cost.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ NETWORKS = "tuning"
 class SearchSettings:
     """The settings of a search.
 
-    `space` has the candidates, and `strategy` is the name of a strategy. `trials` is the number of trials, or None for
-    the default of the strategy. `options` are other settings of the strategy. The fraction `held_out` of the rows
-    scores the candidates.
+    `space` has the candidates, and `strategy` is the name of a strategy. `trials` is the setting `trials` of the
+    strategy (for `rs` the expected number of trials), or None for its default. `options` are other settings of the
+    strategy. The fraction `held_out` of the rows scores the candidates.
     """
 
     space: Space
@@ -132,7 +132,8 @@ def _strategy(name: str, trials: int | None, options: Mapping[str, Any] | None) 
 def workers_of(workers: int, ray: str | None) -> Workers:
     """Return the Ray cluster at the address `ray`; without an address, `workers` processes, or this process for 1.
 
-    Raise `WrongInput` if `workers` is not from 1 to the larger of `MOST_WORKERS` and the number of processors.
+    With or without an address, raise `WrongInput` if `workers` is not from 1 to the larger of `MOST_WORKERS` and the
+    number of processors.
     """
     most = max(MOST_WORKERS, os.cpu_count() or 1)
     valid = isinstance(workers, int) and not isinstance(workers, bool) and 1 <= workers <= most
@@ -154,15 +155,15 @@ def expect_workers(run: ChargedRun, search: Search) -> None:
 def observed(run: ChargedRun, mechanism: Any) -> Any:
     """Return `mechanism`, the mechanism of a charged run, with a listener to the progress of its search, if it has one.
 
-    If `mechanism` itself is a search, it also keeps a journal, from which it resumes after a kill. A search with other
-    releases, such as bounds before it or a charged score, has no journal. After a kill it starts over, and these
-    releases get new noise.
+    A mechanism without a search is returned as it is. If `mechanism` itself is a search, it also keeps a journal, from
+    which it resumes after a kill. A search with other releases, such as bounds before it or a charged score, has no
+    journal. After a kill it starts over, and these releases get new noise.
     """
     return _listening(mechanism, run, journal=run.journal)
 
 
 def _listening(mechanism: Any, run: ChargedRun, **more: Any) -> Any:
-    """Return `mechanism` with a listener to its search; `more` are further fields of a mechanism that is a search."""
+    """Return `mechanism` with a listener to its search, if it has one; a search itself also gets the fields `more`."""
     if isinstance(mechanism, Search):
         say, secret = run.options.say, run.plan.has_secret_trials
         return replace(mechanism, progress=search_progress(say, secret=secret, remaining=run.ledger.remaining), **more)
@@ -177,7 +178,7 @@ def _listening(mechanism: Any, run: ChargedRun, **more: Any) -> Any:
 
 
 def public_rows(run: ChargedRun, held_out: float) -> Data:
-    """Return the rows of `--public` for a search; the fraction `held_out` of them scores the candidates.
+    """Return all rows of `--public` for a search, which later uses the fraction `held_out` of them as scoring rows.
 
     Raise `WrongInput` if fewer than one row would train, or fewer than one row would score.
     """
@@ -214,8 +215,8 @@ def expect_workflow(workflow: str, public: Any, source: Source) -> None:
 def named_space(recipe: Recipe) -> Space | None:
     """Return the space that `recipe` names; None if it has no search or names no space.
 
-    If `recipe` names a learner, the space is for this learner. Raise `WrongInput` if it names a learner and the space
-    chooses among several.
+    If `recipe` names a learner other than "auto", the space is for this learner. Raise `WrongInput` if the space then
+    chooses among several learners.
     """
     name = recipe.search_settings.get("space")
     if recipe.search is None or name is None:
@@ -236,7 +237,8 @@ def search_settings(recipe: Recipe, choice: Choice, space: Space | None, schema:
 
     The default space is `tables` if `recipe` leaves the learner of a table to `auto`; otherwise it is a space for the
     learner of `choice`. Return None if `recipe` has no search, or if the chosen learner reads only the target. Raise
-    `WrongInput` if a learner of the space needs public rows, or if the chosen learner has no default space.
+    `WrongInput` if a learner of the space needs public rows (even if there are some), or if the chosen learner has no
+    default space.
     """
     if recipe.search is None or not find_learner(choice.learner).uses_columns:
         return None

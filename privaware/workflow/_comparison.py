@@ -38,8 +38,9 @@ class Side:
 class ComparisonScores:
     """The release of a `Comparison`.
 
-    If rows were held out, `scores` holds the noisy scores, of shape (sides, epsilons, repeats), and `models` is empty.
-    Otherwise `scores` is None, and `models` holds every trained model, by side, then by epsilon, then by repeat.
+    If rows were held out, `scores` holds the noisy scores, fractions from 0 to 1 of shape (sides, epsilons, repeats),
+    and `models` is empty. Otherwise `scores` is None, and `models` holds every trained model, by side, then by epsilon,
+    then by repeat.
     """
 
     scores: np.ndarray | None
@@ -51,8 +52,9 @@ class Comparison:
     """Train every model of both sides on one part of the rows, and release noisy scores on the held-out part.
 
     Each side trains `repeats` models at each of its noise multipliers. `held_out` is the fraction of the rows that is
-    held out. `noise` scales all noise multipliers, so `noise = 1` runs them as planned. With `held_out = 0` every row
-    trains, nothing is scored, and the models are released. `score_noise` is the noise multiplier of the scores.
+    held out. The argument `noise` of `cost` and `run` multiplies all noise multipliers, so `noise = 1` runs them as
+    planned. With `held_out = 0` every row trains, nothing is scored, and the models are released. `score_noise` is the
+    noise multiplier of the scores.
 
     Privacy:
 

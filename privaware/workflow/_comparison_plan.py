@@ -98,8 +98,8 @@ Price = Callable[[Design], float]
 def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: int | None, total: float) -> Design:
     """Return the largest design whose price is at most `total`: first the most epsilons, then the most repeats.
 
-    Raise `BudgetExceeded`, with advice, if no design fits: given `epsilons` are all tried, and a chosen design tries at
-    least `MIN_EPSILONS`.
+    Raise `BudgetExceeded`, with advice, if no design fits. Given `epsilons` are all used; without them a design has at
+    least `MIN_EPSILONS` epsilons.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def choose_design(price: Price, *, epsilons: Sequence[float] | None, repeats: in
     repeats
         The repeats of the design. Default: as many as fit, up to `MAX_REPEATS`.
     total
-        The largest total epsilon. With infinity, the largest design is taken and nothing is priced.
+        The largest total epsilon. If it is infinite, the largest design is taken, and `price` is not called.
 
     Returns
     -------
@@ -168,8 +168,9 @@ def designs_sentence(price: Price, chosen: Design, total: float) -> str:
 def _smaller(design: Design) -> Iterator[Design]:
     """Yield designs that may cost less than `design`.
 
-    First come its epsilons with fewer repeats. Then come its smallest epsilons, down to `MIN_EPSILONS` of them, with
-    one repeat. Last come all of `EPSILONS` and its smallest ones, down to `MIN_EPSILONS` of them, with one repeat.
+    First come designs with the same epsilons and fewer and fewer repeats. Then come designs with one repeat that leave
+    out more and more of its largest epsilons, until `MIN_EPSILONS` remain. Last come all of `EPSILONS` with one repeat,
+    and then fewer and fewer of them, at least `MIN_EPSILONS`.
     """
     for repeats in range(design.repeats - 1, 0, -1):
         yield Design(design.epsilons, repeats)
@@ -257,7 +258,7 @@ def _comparison_plan(
     """Return the plan of a comparison, with noisy scores if rows are held out.
 
     If `source.schema` does not declare all bounds, the plan first releases them, and `schema` is the schema after that
-    release. `facts` are the settings and the reasons of the plan.
+    release. `facts` are the fields `settings` and `reasons` of the plan.
     """
     size = rows_moved(comparison, schema)
     if comparison.held_out:
@@ -285,7 +286,7 @@ def _comparison_plan(
 
 
 def _side(plans: Sequence[Plan]) -> Side:
-    """Return a side from `plans`, the plans of its trainings, one for each epsilon.
+    """Return one side (`Side`) of the comparison from `plans`, the plans of its trainings, one for each epsilon.
 
     The mechanism and the columns are taken from the first plan; the plans differ only in their noise multiplier.
     """

@@ -59,8 +59,8 @@ class Contender:
 def contender(text: str | Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Contender:
     """Read the model that `text` describes; a setting in `text` has precedence over the same setting in `more`.
 
-    `text` is a learner with settings, a published model, or their JSON, as in the examples and in `EXPECTED_FORMS`.
-    Anything else raises `WrongInput`.
+    `text` is a learner with settings, the name of a published network (`models.named()`), or their JSON, as in the
+    examples and in `EXPECTED_FORMS`. Anything else raises `WrongInput`.
 
     >>> contender("linear:columns=age+town,steps=20").json()
     {'learner': 'linear', 'settings': {'steps': 20}, 'columns': ['age', 'town']}
@@ -90,7 +90,7 @@ def _known(name: str) -> tuple[str, dict[str, Any]]:
     """Return the learner and the settings that `name` stands for.
 
     For the name of a learner they are (`name`, {}). For the name of a published network they are (`NETWORK`,
-    {"architecture": DESCRIPTION}). Any other name raises `WrongInput`.
+    {"architecture": its description without inputs and outputs}). Any other name raises `WrongInput`.
     """
     published = models.named()
     if name in published:

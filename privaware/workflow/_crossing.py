@@ -27,7 +27,7 @@ class Crossing:
     largest epsilon tried; then `above` is that epsilon, and otherwise `above` is None. `low` is 0 if the simple model
     is significantly better at no epsilon. `high` is None if the interval has no upper end among the epsilons tried.
     With one repeat `confidence` is None, `low` is the last epsilon tried at which the simple model is better, and
-    `high` is the next epsilon tried; both are 0 if the simple model is never better.
+    `high` is the next epsilon tried, or None if there is none; both are 0 if the simple model is never better.
     """
 
     low: float
@@ -83,11 +83,12 @@ def crossing(epsilons: Sequence[float], simple: Any, complex: Any, *, confidence
     Returns
     -------
     Crossing
-        The estimate and its interval. Between two epsilons the difference of scores in each repeat is interpolated
-        linearly in log epsilon. `low` is the largest epsilon at which a paired t-test finds the simple model better.
-        `high` is the smallest epsilon from which on the test finds the complex model better everywhere. Each end is
-        wrong with probability `(1 - confidence) / 2`. Epsilons that do not rise from above 0, scores of another shape
-        or not finite, and a `confidence` outside (0, 1) raise `WrongInput`.
+        The estimate and its interval. The estimate is the last epsilon at which the mean difference of scores falls to
+        zero. Between two epsilons the differences are interpolated linearly in log epsilon. `low` is the largest
+        epsilon at which a paired t-test finds the simple model better. `high` is the smallest epsilon from which on the
+        test finds the complex model better everywhere. Each end is wrong with probability `(1 - confidence) / 2`.
+        Epsilons that do not rise from above 0, scores of another shape or not finite, and a `confidence` outside (0, 1)
+        raise `WrongInput`.
 
     >>> result = crossing([0.1, 1.0, 10.0], [[0.6, 0.7, 0.7]] * 2, [[0.5, 0.6, 0.8]] * 2)
     >>> round(result.estimate, 2)  # half-way in log epsilon
@@ -168,7 +169,9 @@ def _below_from(at: np.ndarray, values: np.ndarray) -> float | None:
 
 
 def _zero_after(at: np.ndarray, values: np.ndarray, last: int) -> float:
-    """Return the epsilon after position `last` at which `values` reaches zero; the largest epsilon if `last` is there.
+    """Return the epsilon between positions `last` and `last + 1` at which `values` is zero.
+
+    If `last` is the last position, return the largest epsilon.
 
     `at` holds the log epsilons of `values`, between which `values` is interpolated linearly.
     """

@@ -43,7 +43,7 @@ class Result:
 class Point:
     """The scores of one curve at one x: their mean, standard deviation, and the ends of a t-interval of the mean.
 
-    With one score, `spread` is 0, and `low` and `high` are the score.
+    `spread` is the sample standard deviation. With one score, `spread` is 0, and `low` and `high` are the score.
     """
 
     curve: str

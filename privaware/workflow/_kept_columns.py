@@ -37,8 +37,7 @@ def expect_no_formulas(words: Iterable[str], what: str = "class labels") -> None
 def is_formula(label: str) -> bool:
     """Whether a spreadsheet that opens the CSV file may run `label`, or a part of `label`, as a formula.
 
-    Each part between separators is checked, because a spreadsheet whose separator is a semicolon or a tab splits a
-    label there.
+    Each part between semicolons, tabs and line breaks is checked, too, because a spreadsheet may split a label there.
 
     >>> [is_formula(label) for label in ("=1+1", "@sum", "a;=1+1", "-1", "+2.5e3", "-", "a=b")]
     [True, True, True, False, False, False, False]

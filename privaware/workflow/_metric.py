@@ -45,9 +45,10 @@ SEARCHED = {"accuracy": "accuracy", "auc": "accuracy", "r2": "absolute error", "
 
 
 def expect_metric(metric: str | None, task: str, classes: int) -> str:
-    """Return `metric`, or the default metric of `task` if `metric` is None.
+    """Return `metric`, or the default metric of `task` (accuracy or r2) if `metric` is None.
 
-    Raise `WrongInput` if `task` does not have this metric, or for "auc" if the number of `classes` is not 2.
+    `task` is "classification" or "regression". Raise `WrongInput` if `task` does not have this metric, or for "auc" if
+    the number of `classes` is not 2.
     """
     chosen = metric or METRICS[task][0]
     expect(chosen in METRICS[task], "", f"--metric {' or '.join(METRICS[task])} for {task}", chosen)
@@ -59,8 +60,9 @@ def expect_metric(metric: str | None, task: str, classes: int) -> str:
 def task_reasons(schema: Schema, *, declared: bool) -> tuple[str, ...]:
     """Return a tuple with one sentence: that the target is taken as classes although it could be a number.
 
-    The sentence is returned if the target has 3 or more classes, all of them whole numbers. Otherwise, and if
-    `declared`, the tuple is empty. `declared` says whether the owner named the task, in the schema or with `--task`.
+    The sentence is returned if the target has 3 or more classes, all of them whole numbers, and the task is not
+    `declared`. Otherwise the tuple is empty. `declared` says whether the owner named the task, in the schema or with
+    `--task`.
     """
     integers = all(name.removeprefix("-").isdecimal() for name in schema.classes)
     if declared or len(schema.classes) < 3 or not integers:

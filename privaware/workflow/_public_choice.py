@@ -46,7 +46,8 @@ class PublicChoice:
     def applied(self, plan: Plan) -> Plan:
         """Return `plan` with the flaw and the sentences of this choice.
 
-        If settings were searched, the sentence about the learner and the rows of considered learners are replaced, too.
+        If settings were searched, the plan's sentence about the learner and its table of considered learners are
+        replaced, too.
         """
         plan = replace(plan, flaw=self.flaw)
         if "point" not in self.search:
@@ -126,7 +127,7 @@ def _searched(run: ChargedRun, choice: PublicChoice, plan: Plan, plan_of: Callab
 
 
 def _at(recipe: Recipe, search: Search, point: Mapping[str, Any]) -> Recipe:
-    """Return `recipe` with the settings of the candidate `point`, and without its search."""
+    """Return `recipe` without a search and with the settings of the candidate `point` in the space of `search`."""
     settings = {**recipe.settings, **search.space.settings(point)}
     learner = settings.pop("learner", search.space.learner)
     return replace(recipe, learner=learner, settings=settings, search=None, search_settings={})

@@ -43,13 +43,13 @@ SEARCH_SETTINGS = ("space", "trials", "held_out", "options")
 class Recipe:
     """The parts of a plan that a user fixed.
 
-    `columns` are the columns to use, and `selected` is the cost of their selection by an earlier run, if there was one
-    (as in `selection_cost`). Alternatively, `select` names a selector that chooses them, with `select_settings`.
-    `search` names the strategy of a search, with `search_settings`; it is a private search inside the training unless
-    public rows are given or `workflow` is "standard".
-    With `target_range` a regression first releases the mean and the spread of its target, with part of the budget, as
-    `auto` does. With `bins` the bins of numeric columns with declared bounds are released first. `metric` is what the
-    training optimises. `policy` is the label (name and digest) of the policy by which `auto` chooses.
+    `columns` are the columns to use, and `selected` has the `epsilon` and `delta` of their selection by an earlier run,
+    if there was one (see `selection_cost`). Alternatively, `select` names a selector that chooses them, with
+    `select_settings`. `search` names the strategy of a search, with `search_settings`; it is a private search inside
+    the training unless public rows are given or `workflow` is "standard". With `target_range` a regression first
+    releases the mean and the spread of its target, with part of the budget, as `auto` does. With `bins` the bins of
+    numeric columns with declared bounds are released first. `metric` is what the training optimises. `policy` is the
+    label (name and digest) of the policy by which `auto` chooses.
     """
 
     learner: str = "auto"
@@ -192,7 +192,7 @@ class Recipe:
         return schema.keep(self.columns)
 
     def left_out(self, schema: Schema) -> tuple[str, ...]:
-        """Return a sentence that says which columns are used and which are not; nothing if no columns were fixed."""
+        """Return a tuple of one sentence, which columns are used and which are not; empty if `columns` is None."""
         if self.columns is None:
             return ()
         kept = {column.name for column in self.restricted(schema).declared}
@@ -226,7 +226,7 @@ def _described(settings: dict[str, Any]) -> dict[str, Any]:
 def chosen_columns(use: Any) -> tuple[str, ...] | None:
     """Return the names of columns in `use`: a result of `select`, its folder or file, or a list of names.
 
-    Return None if `use` is None. Raise `WrongInput` for a file without columns.
+    Return None if `use` is None. A file is TOML (.toml) or JSON. Raise `WrongInput` for a file without columns.
     """
     if use is None:
         return None

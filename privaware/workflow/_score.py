@@ -80,11 +80,12 @@ MOST_ROWS = 5000
 class Score:
     """A noisy score `value` with its 95% interval from `low` to `high`, released with `epsilon`.
 
-    `metric` is "accuracy", "auc", "r2" or "mae". `rows` is the noisy number of held-out rows. `constant` is the score
-    of a constant prediction, with `value`, `low` and `high`. `confusion[true][predicted]` is the noisy confusion
-    matrix, and `confusion_low` and `confusion_high` are the ends of its intervals; with two classes it comes with every
-    accuracy. `threshold` is the threshold with the largest noisy balanced accuracy. `calibration` compares predicted
-    probabilities with observed rates, by tenths. Tables that were not requested are None.
+    `metric` is "accuracy", "auc", "r2" or "mae" (in units of the target). `rows` is the noisy number of held-out rows.
+    `constant` is the score of a constant prediction, with `value`, `low` and `high`. `confusion[true][predicted]` is
+    the noisy confusion matrix, and `confusion_low` and `confusion_high` are the ends of its intervals; with two classes
+    every accuracy is released with it, requested or not. `threshold` is the threshold with the largest noisy balanced
+    accuracy. `calibration` compares predicted probabilities with observed rates, by tenths. Tables that were not
+    requested are None.
     """
 
     metric: str
@@ -198,7 +199,7 @@ class ScoredTraining:
 
     @property
     def changes(self) -> float:
-        """The factor by which labels raise the sensitivity of the scoring sums: 2 if labels are protected, else 1.
+        """The factor on the sensitivity of the scoring sums: 2 if `unit` is "label", else 1.
 
         A changed label acts like one row removed and one row added. Several rows of a person are counted by `rows`, not
         here.
@@ -268,8 +269,8 @@ def _range(schema: Schema) -> float:
 def expect_tables(also: Sequence[str], schema: Schema) -> tuple[str, ...]:
     """Return the tables `also` in the order of `SCORE_ALSO`.
 
-    Raise `WrongInput` for an unknown table, for a target that is a number, and for a threshold unless there are two
-    classes.
+    Raise `WrongInput` for an unknown table, for any table if the target is a number, and for a threshold unless there
+    are two classes.
     """
     for name in also:
         expect_one_of("", SCORE_ALSO, score_also=name)
@@ -290,8 +291,8 @@ def with_score(
     `epsilon` is the cost of the score, and the budget is `plan.requested`. `metric` None means the default of the task.
     `also` names tables of `SCORE_ALSO` that are released within `epsilon`. `held_out` is the fraction of the rows that
     score. Default: `min(max(0.1, min(0.2, 500 / n)), 5000 / n)` for `n` declared rows. Raise `WrongInput` if the score
-    costs more than the budget (0.9 of it if another release comes first), if it costs the whole budget of persons, to
-    which training is added, or if the metric or a table does not fit the task.
+    costs more than the budget (0.9 of it if another release comes first), or if the metric or a table does not fit the
+    task. If persons are protected, the costs of score and training add up, so the score must cost less than the budget.
     """
     expect_positive("", score_epsilon=epsilon)
     schema, total = plan.schema, plan.requested

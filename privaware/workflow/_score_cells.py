@@ -5,11 +5,11 @@ multiples of 2^-20, so that sums have no rounding error. The prediction of a row
 removing a row therefore changes the cells by at most `len(cells.sizes)`, the number of groups, in L1 norm. Changing the
 label of a row changes them by at most twice as much.
 
-* Two classes: one histogram, true class x bin of the log-odds of the second class. One edge, 0, gives the confusion
-  matrix. Edges at the log-odds of 0.1 to 0.9 serve the threshold and the calibration, and a finer grid serves the AUC.
-* More classes: a histogram, wrong or right x bin of the probability of the predicted class; and a second group with
-  the counts of the true classes, or with the confusion matrix.
-* MAE: the sums of `error` and `1 - error`, where `error` is relative to the target range; and a second group with the
+* Two classes: one histogram of shape (true class, bin of the predicted log-odds of the second class). One edge, 0,
+gives the confusion matrix. Edges at the log-odds of 0.1 to 0.9 serve the threshold and the calibration, and a finer
+grid serves the AUC. * More classes: a histogram of shape (wrong or right, bin of the probability of the predicted
+class); and a second group with the counts of the true classes, or with the confusion matrix. * MAE: the sums of `error`
+and `1 - error`, where `error` is relative to the target range; and a second group with the
   same sums for a constant prediction. Targets are clipped to the range.
 * R2: the sums of `error**2` and `1 - error**2`, and a second group with the sums of `u**2` and `u - u**2`, where `u` is
   the target scaled to [0, 1].
@@ -98,8 +98,8 @@ class ScoreCells:
 
     The cells are arranged in groups; a row adds at most 1 in total to the cells of each group. `metric` is "accuracy",
     "auc", "r2" or "mae". `classes` is the number of classes, 0 for a regression. `edges` are the bin edges of a
-    histogram, in log-odds for two classes and in probabilities for more. `confusion` is whether the second group of
-    more than two classes is the confusion matrix, instead of the counts of the true classes.
+    histogram, in log-odds for two classes and in probabilities for more. With more than two classes, the second group
+    is the confusion matrix if `confusion`, else the counts of the true classes.
     """
 
     metric: str
@@ -216,7 +216,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 def _largest_probability(outputs: np.ndarray) -> float:
     """Return the probability of the predicted class from the raw outputs of one row.
 
-    Return 0 if the largest output is infinite or NaN.
+    Return 0 if an output is NaN, or if the largest output is infinite.
 
     >>> round(_largest_probability(np.array([0.0, 0.0, math.log(2)])), 6)
     0.5

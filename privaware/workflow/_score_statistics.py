@@ -61,8 +61,8 @@ class NoisyCells:
     def score(self) -> dict[str, float]:
         """Return the `value` of the score, and the ends `low` and `high` of its 95% interval.
 
-        An accuracy or a mean absolute error has an interval of a fraction. AUC and R2 have a bootstrap interval; R2 is
-        clipped to [-1, 1].
+        An accuracy or a mean absolute error (in units of the target) has an interval of a fraction. AUC and R2 have a
+        bootstrap interval; R2 is clipped to [-1, 1].
         """
         if self.cells.metric in ("accuracy", "mae"):
             return self._in_unit(*self._right_and_wrong())
@@ -72,8 +72,8 @@ class NoisyCells:
     def constant(self) -> dict[str, float]:
         """Return the score of a constant prediction with its interval.
 
-        An AUC of 0.5 and an R2 of 0 hold by definition. For accuracy the constant is the most frequent class, and for
-        the mean absolute error it is the private median.
+        An AUC of 0.5 and an R2 of 0 hold by definition, so both ends of their interval are this value. For accuracy the
+        constant is the most frequent class, and for the mean absolute error it is the private median.
         """
         by_definition = {"auc": 0.5, "r2": 0.0}.get(self.cells.metric)
         if by_definition is not None:
@@ -86,7 +86,7 @@ class NoisyCells:
         return self._rate(classes[most], np.delete(classes, most, axis=0).ravel())
 
     def confusion(self) -> dict[str, list[list[float]]]:
-        """Return the noisy confusion matrix and its intervals, rounded to two digits.
+        """Return the noisy confusion matrix and its intervals, rounded to two decimal places.
 
         `confusion[true][predicted]` is the matrix. The ends of its intervals are the matrices `confusion_low` and
         `confusion_high`.
@@ -100,8 +100,9 @@ class NoisyCells:
 
         The threshold `value` is on the probability of the second class; its interval is from `low` to `high`.
         `balanced_accuracy` and `at_half` are the balanced accuracies at the threshold and at 0.5. `sensitivity` and
-        `specificity` are at the threshold, for the second class; their intervals hold at all thresholds at once. These
-        four have a `value`, `low` and `high` each. `criterion` names what is maximised.
+        `specificity` are at the threshold, for the second class; their intervals hold at all thresholds at once. Each
+        of these four entries is a dictionary with its own `value`, `low` and `high`. `criterion` names what is
+        maximised.
         """
         best = int(self._balanced(self.noisy[None])[0].argmax())
         draws = DECILES[self._balanced(self._samples[0]).argmax(axis=1)]
@@ -119,14 +120,15 @@ class NoisyCells:
         }
 
     def calibration(self) -> list[dict[str, float]]:
-        """Return, for each tenth of a predicted probability, the noisy number of `rows` and the observed rate.
+        """Return a dictionary for each tenth of the predicted probability: noisy number of `rows` and observed rate.
 
         With two classes the probability of the second class is predicted, and the rate is the frequency of this class.
         With more classes it is the probability of the predicted class, and the rate is how often the prediction is
         right.
 
-        `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`.
-        `needed` is the number of rows from which on this interval is at most `INFORMATIVE` wide for a rate of 0.5.
+        `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`;
+        without rows it is the middle of the interval. `needed` is the number of rows from which on this interval is at
+        most `INFORMATIVE` wide for a rate of 0.5.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
@@ -160,6 +162,8 @@ class NoisyCells:
     def _estimate(self, statistic: Statistic) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the value of `statistic` on the noisy cells, and both ends of its basic bootstrap interval.
 
+        `statistic` maps cells (samples, cells) to values (samples, ...).
+
         An end on the wrong side of the value is moved to the value.
         """
         resampled, centre = self._samples
@@ -179,8 +183,8 @@ class NoisyCells:
     def _right_and_wrong(self) -> tuple[np.ndarray, np.ndarray]:
         """Return two arrays of cells, whose sums are the numbers of right and of wrong predictions.
 
-        For the metric mae the sums are instead the totals of `error` and of `1 - error`, as fractions of the target
-        range.
+        For the metric mae the first sum is instead the total of `error`, and the second the total of `1 - error`, as
+        fractions of the target range.
         """
         if self.cells.metric == "mae":
             return self.noisy[:1], self.noisy[1:2]
@@ -211,7 +215,7 @@ class NoisyCells:
         return np.asarray(1 - _ratio(cells[:, 0], variance, 2.0))
 
     def _histogram(self, cells: np.ndarray) -> np.ndarray:
-        """Return the first group of cells, of shape (samples, 2, bins).
+        """Return the first group of `cells` (samples, cells), reshaped to (samples, 2, bins).
 
         The second axis is the true class, or wrong and right for more than two classes.
         """

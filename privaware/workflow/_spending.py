@@ -43,7 +43,7 @@ def plot_spending(ledger: Ledger, path: Path) -> Path:
 
 
 def spending_chart(ledger: Ledger) -> Any:
-    """Return an Altair chart of the epsilon spent after each charge, composed and added up, with the limit."""
+    """Return an Altair chart of the epsilon spent by number of charges, composed and added up, with the limit."""
     import altair as alt
 
     alone = {entry["number"]: entry["epsilon"] for entry in ledger.json()["events"]}

@@ -123,8 +123,8 @@ def _agree(stated: float, computed: float, event: Event) -> bool:
 def wrong_words(card: ModelCard, event: Event) -> list[str]:
     """Return a sentence for each place where words, plan, unit or score of `card` contradict its schema, event or seed.
 
-    If the guarantee and the schema differ in unit, cap or relation, or a model is wrongly called certified, only these
-    problems are returned.
+    If the guarantee and the schema differ in unit, cap or relation, or a model is called certified although the card
+    gives a reason against it (such as a seed), only these problems are returned.
     """
     guarantee, schema = card.guarantee, card.schema
     stated, declared = guarantee.json(), schema.json()
@@ -198,7 +198,7 @@ def _is_ordered(estimate: Mapping[str, Any]) -> bool:
 
 
 def _last_event(event: Event) -> tuple[Event | None, int]:
-    """Return the last event of a release with two or more events (None with fewer), and its group size.
+    """Return the last event of a composed or disjoint event with two or more parts (else None), and its group size.
 
     The group size is the number of rows that one unit changes; it is 1 if `event` is no `Group`.
     """
@@ -231,9 +231,9 @@ def _wrong_unit(card: ModelCard) -> list[str]:
 def wrong_report(folder: Path, card: ModelCard, tensors: Mapping[str, np.ndarray]) -> Check:
     """Check that the report in `folder` is the report of this card and these tensors.
 
-    It is unchecked if there is no report, if the epsilon is infinite, or if another version of privaware wrote all
-    required statements in other words. It is a problem if the report cannot be read, if a statement is missing, or if
-    this version wrote the model and the text differs anywhere.
+    It is unchecked if there is no report, if the epsilon is infinite, or if another version of privaware wrote the
+    model, and the report has all required statements but differs otherwise. It is a problem if the report cannot be
+    read, if a statement is missing, or if this version wrote the model and the text differs anywhere.
     """
     path = folder / REPORT
     if not path.is_file():

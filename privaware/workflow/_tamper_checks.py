@@ -33,8 +33,9 @@ OLD_SIGNATURE = (
 class Claim:
     """What a folder states about itself: the kind of its release, and the facts of its charge that the ledger has too.
 
-    `release` is the kind, a key of `RELEASE_FILES`. `entry` is the hash of the charge in the ledger, and `event` its
-    cost. `run` is None if the files do not name the run. `facts` has other facts by name, such as `delta` and `unit`.
+    `release` is the kind, a key of `RELEASE_FILES`. `entry` is the hash of the charge in the ledger (None if the folder
+    names none), and `event` its cost. `run` is None if the files do not name the run. `facts` has other facts by name,
+    such as `delta` and `unit`.
     """
 
     release: str
@@ -47,8 +48,8 @@ class Claim:
 def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
     """Check the folder against the ledger at `path`.
 
-    The ledger must be sound. It must have the charge that `claim` names, with the same event and facts. It must have
-    closed the run of this charge with the files in `folder`.
+    The ledger must pass `Ledger.verify`. It must have the charge that `claim` names, with the same event and facts. It
+    must have closed the run of this charge with the files in `folder`.
     """
     if problems := Ledger.verify(path):
         return Check(problems=problems)
@@ -77,9 +78,9 @@ def against_ledger(folder: Path, path: Path, claim: Claim) -> Check:
 def against_signature(folder: Path, key: str | Path | None, ledger: Path | None, claim: Claim) -> Check:
     """Check that the owner of the public key in the file `key` signed the files in `folder`.
 
-    `claim` is what the folder states. With a sound `ledger`, also check that the signed closing entry is the closing
-    entry of the run there. Without `ledger`, also look for files that the signature does not name. Without `key`, a
-    signature stays unchecked.
+    `claim` is what the folder states. With a `ledger` that passes `Ledger.verify`, also check that the signed closing
+    entry is the closing entry of the run there. Without `ledger`, also look for files that the signature does not name.
+    Without `key`, a signature stays unchecked. With `key`, a missing signature is a problem.
     """
     signature = read_signature(folder)
     if key is None:

@@ -63,7 +63,7 @@ def expect_arguments(module: Any, more: Mapping[str, Any]) -> None:
 
 @contextmanager
 def failures_of_module() -> Iterator[None]:
-    """Turn an error in the block into `WrongInput`; the block runs the module and the loss on synthetic examples.
+    """Turn an error in a `with` block, which runs the module and the loss on synthetic examples, into `WrongInput`.
 
     The examples have the shape and type of the rows, so the message quotes no row. A `PrivawareError` and an
     `OutOfMemoryError` are raised as they are.
@@ -95,7 +95,7 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
     targets
         The targets, if `inputs` does not hold them.
     say
-        Receives the sentence that the batches of a DataLoader are not used.
+        Receives the sentence that the batches of a DataLoader are not used; None shows it nowhere.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def expect_usable(module: nn.Module, loss: Callable[..., Any], inputs: Any, targ
 
 
 def expect_sendable(module: nn.Module, descent: Descent) -> None:
-    """Raise `WrongInput`, before any charge, unless rank 0 can send the module and the training to the other ranks."""
+    """Raise `WrongInput`, before any charge, unless `module` and `descent` can be pickled and so sent to ranks."""
     import cloudpickle
 
     try:

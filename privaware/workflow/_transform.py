@@ -41,7 +41,7 @@ class ReleasedMap:
     assumptions: list[str] = field(repr=False)
 
     def __call__(self, rows: Data) -> np.ndarray:
-        """Return the features (rows, `width`) of rows that were encoded by `schema`, in float64."""
+        """Return the features of rows that were encoded by `schema`: a float64 matrix (rows, `self.width`)."""
         return np.asarray(self.feature(OneHot()(rows.x, self.schema), self.schema), dtype=np.float64)
 
     @property
@@ -76,7 +76,7 @@ def transform(
     data : DataFrame
         The rows of a table.
     name : str
-        `normalise` or `pca`.
+        The name of a transformation: `normalise` or `pca`.
     what : str
         A plural that names the release in the ledger ("release WHAT") and in the guarantee ("these WHAT").
     settings : mapping

@@ -68,12 +68,13 @@ class Advised(Summarised):
     pilot only), and its 10% and 90% quantiles `low` and `high`. Its entry `about` says whether they are about "other
     tables" or "this table"; it is absent if no measured curve applies. After a pilot, `chance` is the probability that
     this table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why;
-    beside an `epsilon`, `reason` warns that the pilot may be no better than a constant prediction, or is None.
-    `curve` has the accuracy to expect at several epsilons. `pilot` has the accuracy that a pilot released, its standard
-    `error` and the pilot's `epsilon`. `choice` has the rule by which `fit` chooses, its learner, its reason `why`, its
-    page of `evidence` and its `warning`. `advice` has the findings that apply. `risk` has, for each false positive rate
-    `fpr`, the largest true positive rate of any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as
-    the learner `linear`), and `any` for any mechanism with this epsilon and delta.
+    beside an `epsilon`, `reason` warns that the pilot may be no better than a constant prediction, or is None. `curve`
+    has the accuracy to expect at several epsilons, each with `epsilon`, `accuracy`, `low` and `high`. `pilot` has the
+    accuracy that a pilot released, its standard `error` and the pilot's `epsilon`. `choice` describes what the learner
+    `auto` of `fit` takes: the name of the `rule`, the `learner`, the reason `why`, the page of `evidence` and a
+    `warning`. `advice` has the findings that apply. `risk` has, for each false positive rate `fpr`, the largest true
+    positive rate of any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`),
+    and `any` for any mechanism with this epsilon and delta.
     """
 
     data: str
@@ -127,7 +128,7 @@ def advise(
     pilot
         The epsilon of a charged run that trains a model and releases its score. The estimate is then about this table.
     public
-        Public rows that are available. They are not read.
+        Public rows that are available, if any. They are not read; only whether they are given counts.
     **run_options
         The options of `fit` that describe the data, such as `target` and `schema`; with `pilot`, also of the ledger.
 
@@ -174,7 +175,7 @@ def expect_accuracy(accuracy: float | None) -> None:
 
 
 def expect_table(schema: Schema) -> None:
-    """Raise `WrongInput`, before a pilot is charged, if the measured curves do not apply to data of this schema."""
+    """Raise `WrongInput`, before a pilot is charged, if no measured curve applies to such data (see `unmeasured`)."""
     if (reason := unmeasured(schema, pilot=True)) is not None:
         raise WrongInput(f"expected a table with classes and enough rows for --pilot: {reason}; leave --pilot out")
 
@@ -182,9 +183,8 @@ def expect_table(schema: Schema) -> None:
 def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, limit: float | None = None) -> Plan:
     """Return the plan of a pilot: a training whose model gets a released score, for epsilon `pilot` in total.
 
-    A new ledger also gets room for a model that costs `epsilon`. `limit` is the limit that the user gave for a new
-    ledger. Without one, the plan says which limit a new ledger gets. Raise `WrongInput` if `auto` would train a
-    constant prediction at this cost.
+    Without a `limit` by the user, a new ledger has the limit `pilot + epsilon`, which leaves `epsilon` for a model; a
+    sentence of the plan says so. Raise `WrongInput` if `auto` would train a constant prediction at this cost.
     """
     expect_budget(schema, pilot, delta)
     least = least_epsilon(schema, delta) / (1 - HELD_OUT)
@@ -207,9 +207,9 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, li
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
     """Charge and run a pilot: a training whose model gets a released score, for epsilon `pilot` in total.
 
-    Return what the pilot released, and a text about its cost and its score. A new ledger also gets room for a model
-    that costs `epsilon`. If the same pilot was charged and published before, its stored result is returned. A dry run
-    returns None and a sentence.
+    Return what the pilot released, and a text about its cost and its score. By default a new ledger has the limit
+    `pilot + epsilon`, which leaves `epsilon` for a model. If the same pilot was charged and published before, its
+    stored result is returned. A dry run returns None and a sentence.
     """
     with charged_run("advise", data, options) as run:
         schema = run.schema

@@ -93,7 +93,7 @@ def audit(
     attack
         "one_run", "many_run" or the name of a membership attack (`privaware list attacks`).
     learner, method
-        With data: the learner, or the selector ("bounds" for the release of column bounds), to audit.
+        With data: the learner to audit; or the selector to audit instead ("bounds" for the release of column bounds).
     search, space
         With data and "many_run": audit a search with this strategy, "rs", in this search space (`privaware list
         spaces`, a TOML file or a mapping) instead of a learner.
@@ -373,7 +373,7 @@ def _evidence(
 
 
 def _neighbours(plan: Plan, schema: Schema, rng: Rng) -> tuple[Data, Data]:
-    """Return synthetic rows, and apart from them one row, the canary, which is made to change the release of `plan`.
+    """Return synthetic rows, and the canary: one further row, which is made to change the release of `plan`.
 
     For a selection of columns, the canary is made to change which columns are selected. For a search there are no rows
     beside the canary: a search scores few rows, so other rows would hide the canary.

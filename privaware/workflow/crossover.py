@@ -244,7 +244,7 @@ def _checked(epsilons: Sequence[float] | None, repeats: int | None, total: float
 def _bound(total: float | None, run: ChargedRun) -> float:
     """Return the largest total epsilon of the design: `total`, or `TOTAL` by default, but at most `--limit`.
 
-    For built-in data, which are public, there is no bound unless `total` is given.
+    For built-in data, which are public, there is no bound (infinity) unless `total` is given, even with `--limit`.
     """
     if total is None and run.source.builtin:
         return math.inf
@@ -277,7 +277,10 @@ def _charged(run: ChargedRun, plan: Plan, planned: Callable[[Design], Plan], des
 
 
 def _score_table(run: ChargedRun, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return scores of shape (sides, epsilons, repeats): noisy released scores, or exact scores on public test rows."""
+    """Run the charged mechanism, and return its scores, of shape (sides, epsilons, repeats).
+
+    They are noisy released scores, or exact scores on the public test rows of a built-in data set.
+    """
     released: ComparisonScores = run.execute()
     if released.scores is not None:
         return released.scores

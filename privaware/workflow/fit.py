@@ -130,7 +130,7 @@ class Fit(Summarised):
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model to a new folder, after a fit without `out`; raise `WrongInput` after a dry run.
+        """Write the model to a new folder, for example after a fit without `out`; raise `WrongInput` after a dry run.
 
         Parameters
         ----------
@@ -387,7 +387,8 @@ def _fixed(recipe: Recipe, plan: Plan) -> Recipe:
 def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str, Any]:
     """Return a copy of `settings`, with `features` as a list of tables in the entry `features`, if they are given.
 
-    None for `settings` means no settings. Raise `WrongInput` if both `settings` and `features` name features.
+    `features` are names or mappings, as for `fit`. None for `settings` means no settings. Raise `WrongInput` if both
+    `settings` and `features` name features.
     """
     chosen = dict(settings or {})
     if features and "features" in chosen:

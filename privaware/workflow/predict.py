@@ -57,7 +57,8 @@ def load(folder: str | Path) -> ReleasedModel:
     Parameters
     ----------
     folder
-        A folder that `fit` or `search` wrote. A damaged folder raises `WrongInput`.
+        A folder that `fit` or `search` wrote. A damaged folder raises `WrongInput`, and so do tensors whose hash is not
+        the hash on the card.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def load(folder: str | Path) -> ReleasedModel:
 def changed_tensors(folder: Path, card: ModelCard) -> str:
     """Return a sentence if the hash of the tensor file is not the hash on `card`, else an empty text.
 
-    The sentence does not mean that the file is damaged: it may still load.
+    A file with another hash may still load.
     """
     if hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest() == card.tensors:
         return ""
@@ -133,9 +134,9 @@ def predict(
 ) -> dict[str, Any]:
     """Predict the target of new rows and write the predictions to a file.
 
-    The file has one line for each row: the columns `keep`, `prediction`, and one probability for each class. Labels are
-    spelt as in the training data. For a folder of images or texts, the first column is `file`, the path of the file
-    relative to the folder. Large tables are read and written in blocks.
+    The file has one line for each row: the columns `keep`, `prediction`, and one column `probability_CLASS` for each
+    class. Labels are spelt as in the training data. For a folder of images or texts, the first column is `file`, the
+    path of the file relative to the folder. Large tables are read and written in blocks.
 
     Parameters
     ----------
@@ -162,8 +163,9 @@ def predict(
     Returns
     -------
     dict
-        `rows`, `out` and `outside`. `outside` counts, for each column, the values that the model does not know:
-        categories that are not in its schema, numbers and dates outside its ranges, and values of another type.
+        `rows` (their number), `out` (the path) and `outside`. `outside` counts, for each column, the values that the
+        model does not know: categories that are not in its schema, numbers and dates outside its ranges, and values of
+        another type.
 
     Examples
     --------

@@ -138,9 +138,10 @@ def search(
     strategy
         The search strategy (`privaware list strategies`).
     epsilon, model_epsilon
-        The budget: either the total `epsilon` of search and model, or the epsilon of one model; not both.
+        The budget: exactly one of the total `epsilon` of search and model, and the epsilon of one model.
     trials
-        The number of candidates. It is the expected number if the strategy draws the number at random.
+        The number of candidates. It is the expected number if the strategy draws the number at random. Default: the
+        default of the strategy.
     settings
         Hyper-parameters of the learner of every candidate.
     options

@@ -33,8 +33,8 @@ class Selection(Summarised):
     "job (nurse)". `sentence` states the guarantee, or after the standard workflow that the columns are not private.
     `assumptions` are what the guarantee takes for granted. `event` is the cost. `method` is the name of the selector.
     `plan` are the sentences of the plan. `certified` is false if the run has a seed, the plan has a flaw, or the schema
-    was not reviewed. `out` is the folder of the result, or None. `internal` is for the data owner only. If the number
-    of trials is secret, `seconds` is None, and the running time is only in `internal`.
+    was not reviewed. `out` is the folder of the result, or None. `internal` has the running time (`seconds`), for the
+    data owner only. The field `seconds` has it too, unless a number of trials is secret; then it is None.
     """
 
     columns: tuple[str, ...] | None
@@ -115,7 +115,8 @@ def select(
         its `epsilon` is the cost of the aware workflow.
     level
         "column", or "category" to select single categories of columns with more than two, such as "job (nurse)". The
-        categories must be declared. `fit(use=...)` then treats all other categories of the column alike.
+        categories must be declared. `fit(use=...)` then treats all categories of the column that were not selected as
+        one category.
     ray
         The address of a Ray cluster whose workers read Parquet files.
     **run_options

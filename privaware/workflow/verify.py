@@ -53,7 +53,7 @@ class Verdict(Summarised):
     signed
         Whether the owner of the key signed these files; None if no key was given.
     certified
-        Whether the model is valid and its run met all conditions for a certified guarantee.
+        Whether the result is valid and calls itself certified (no seed, no flaw, a reviewed schema).
     """
 
     valid: bool
@@ -86,7 +86,8 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
         A model folder, or a folder that `select`, `crossover`, `audit` or a pilot of `advise` wrote. If its files
         cannot be read, `WrongInput` is raised.
     ledger
-        The ledger of the data set. With it, the hash chain, the charge and the hashes of all files are checked.
+        The ledger of the data set. With it, the hash chain, the charge and the hashes of all files are checked. Without
+        it they are not, even if a ledger lies in the folder.
     key
         A PEM file with an Ed25519 public key. With it, the signature is checked.
 

@@ -27,7 +27,7 @@ def has_rule(layer: nn.MultiheadAttention) -> bool:
 def attention(stack: Stack, layer: nn.MultiheadAttention) -> Callable[..., Any]:
     """Return the replacement of the forward function of an attention layer, which records its per-example gradients.
 
-    It takes the same arguments and returns the same results as the layer's own function, for inputs with a batch
+    It takes the same arguments and returns the same results as the layer's own function. Inputs must have a batch
     dimension.
     """
     projections = _projections(stack, layer)

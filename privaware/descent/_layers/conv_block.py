@@ -33,7 +33,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def fuse_conv_blocks(stack: Stack, watch: Sequence[str]) -> None:
-    """Fuse each `Conv2d` in a plain sequence with the tanh or ReLU after it, and with a 2 x 2 max pool after that.
+    """Fuse each `Conv2d` in an `nn.Sequential` with the tanh or ReLU after it, and a 2 x 2 max pool if it follows.
 
     Layers are fused only if nothing else reads the values between them. So none of them has a hook, is used twice, or
     has a class name in `watch` (the loss reads the inputs of such layers). A fused block runs its layers one after

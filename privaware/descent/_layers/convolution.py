@@ -44,12 +44,10 @@ class ConvolutionGradient:
     models; `weight` (models, out, in, *kernel) gives the shape of a gradient. `geometry` says how the filters slide.
     `zeroing(inputs, keep)` sets the inputs of examples outside the mask `keep` to zero.
 
-    Norms are computed in the way that costs the fewest operations, materialised or as ghost norms. On a GPU memory
-    traffic dominates. There one kernel reads the inputs and the output gradients, computes each per-example gradient
-    and writes its norm only, because unfolded inputs would take several times the memory of the inputs. The kernel
-    writes the gradients too if writing and reading them moves fewer numbers than recomputing their weighted sum. With
-    few positions, ghost norms come from products of positions of the input and of the output gradient. With even fewer
-    positions, they come from Gram matrices of unfolded inputs.
+    Norms are computed in the cheapest way: from materialised gradients, or as ghost norms (without forming the
+    gradients) if there are few positions. On a GPU one kernel reads the inputs and the output gradients, computes each
+    per-example gradient and writes only its norm. It writes the gradients too if this moves fewer numbers than
+    recomputing their weighted sum. `part` is None, because these are always gradients of the whole parameter.
     """
 
     part: slice | None = None
@@ -99,9 +97,10 @@ class ConvolutionGradient:
         """Return the sums that the GPU kernel computes for the norms of per-example gradients.
 
         `geometry` is the result of `kernel_geometry`. If `centred` is None, the sums are squared norms (examples,). If
-        `centred` holds the centred filters, the sums are (3, examples, filters), the arguments of
-        `StandardisedGradient._from_sums`. The kernel also stores the per-example gradients in `self.materialised` if
-        `_keeping_pays`; otherwise their weighted sum is recomputed later.
+        `centred` holds the centred filters, the sums are (3, examples, filters): the squared norm of the gradient with
+        respect to the filter, its inner product with the centred filter, and the sum of its entries. The kernel also
+        stores the per-example gradients in `self.materialised` if `_keeping_pays`; otherwise their weighted sum is
+        recomputed later.
         """
         self.inputs, self.gradients = self.inputs.contiguous(), self.gradients.contiguous()
         if centred is not None:
@@ -137,7 +136,7 @@ class ConvolutionGradient:
         return self.count * (products + transferred) + self._recomputing() < direct
 
     def _overlap_norms(self, geometry: Conv2dGeometry) -> Tensor:
-        """Return squared ghost norms from products of positions, summed over channels, filters and kernel taps.
+        """Return squared ghost norms (examples,) from products of positions, summed over channels, filters and taps.
 
         `geometry` is the result of `kernel_geometry`.
         """
@@ -227,7 +226,8 @@ class ConvolutionGradient:
     def _add_recomputed(self, factors: Tensor, out: Tensor) -> None:
         """Recompute the per-example gradients and add their sum, weighted by `factors` (examples,), to `out`.
 
-        `out` (groups, out, in, *kernel) has a row for each model, or for each of several equal groups of its examples.
+        `out` (rows, out, in, *kernel) is changed in place. It has one row for each of several equal sets of consecutive
+        examples, such as the examples of a model.
         """
         models, geometry = len(out), self.kernel_geometry()
         if geometry is not None:

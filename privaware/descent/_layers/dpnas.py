@@ -1,4 +1,7 @@
-"""The layer rule of a DPNAS cell whose operations run as GPU kernels, which compute per-example weight gradients."""
+"""The layer rule of a cell, a small graph of layers, of the network DPNAS.
+
+Its layers run as GPU kernels, which compute per-example weight gradients.
+"""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def has_dropout(layer: nn.Module) -> bool:
 def dropout_rule(stack: Stack, layer: nn.Module) -> Callable[[Tensor], Tensor] | None:
     """Return the replacement of the forward function of a torch dropout layer; None for every other layer.
 
-    In training mode the replacement raises `Refused` if the stack's forward pass was given no random draws, or if whole
-    channels are dropped from an input with fewer dimensions than `CHANNELS` says.
+    In training mode the replacement raises `Refused` if the stack's forward pass was given no random draws. It also
+    raises `Refused` if a layer that drops whole channels gets an input of fewer than 3 dimensions (5 for `Dropout3d`).
     """
     kind = type(layer).forward
     alpha = kind in (nn.AlphaDropout.forward, nn.FeatureAlphaDropout.forward)

@@ -72,7 +72,10 @@ class Geometry:
         return convolve(inputs, weight, bias, self.stride, self.padding, self.dilation, groups)
 
     def work(self, inputs: Tensor, weight: Tensor) -> int:
-        """Return the approximate number of multiply-adds for one example; `weight` is (models, out, in, *kernel)."""
+        """Return the approximate number of multiply-adds for one example of one model.
+
+        `weight` is (models, out, in, *kernel). Only the shapes are used.
+        """
         return weight[0].numel() * inputs.shape[2:].numel() // math.prod(self.stride)
 
     def output_size(self, inputs: Tensor) -> tuple[int, ...]:

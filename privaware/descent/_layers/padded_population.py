@@ -41,8 +41,9 @@ Shapes = tuple[tuple[int, ...], ...]
 class PerUnitActivation(nn.Module):
     """A layer that applies one of several activations to each unit; a unit without activation is padding (output 0).
 
-    The first `real` of `units` units have the activation number `kind` of `kinds`. `selected` (kinds, units) is 1 for
-    the selected activation of a unit. It is a frozen parameter, so a stack holds the selection of each model.
+    `kinds` are activation layers. The first `real` of `units` units have the activation `kinds[kind]`. `selected`
+    (kinds, units) is 1 for the selected activation of a unit. It is a frozen parameter, so a stack holds the selection
+    of each model.
     """
 
     def __init__(self, kinds: Sequence[nn.Module], kind: int, real: int, units: int) -> None:
@@ -79,7 +80,7 @@ def _activate(kinds: Any, inputs: Tensor, selected: Tensor) -> Tensor:
 
 
 class PaddedPopulation:
-    """Copies of modules padded to one shape (`modules`), and the mask of the parameters that each trains.
+    """Copies of modules padded to one shape (`modules`), and the mask of the parameters that each module trains.
 
     `mask` (models, trainable) is 1 for parameters that a model trains, and 0 for padding and frozen ones. If modules
     have equal structure and shapes, or cannot be padded to one shape, `modules` are the originals and `mask` is None.
@@ -145,9 +146,10 @@ def stackable_groups(
 def _by_size(shapes: dict[int, Shapes], cpu: bool) -> list[list[int]]:
     """Return groups of module positions for stacks, filled from the largest module to the smallest.
 
-    `shapes` has the parameter shapes of each module, by its position. A module starts a new group if the padding would
-    exceed the limit in the last group. The limit on a CPU is `PADDING_LIMIT["cpu"]`. On a GPU it is
-    `PADDING_LIMIT["cuda"]`, or `PADDING_ALLOWED` more parameters if that is larger.
+    `shapes` has the parameter shapes of each module, by its position. A module starts a new group if the last group
+    would have too many parameters with it, padding included. On a CPU the limit is `PADDING_LIMIT["cpu"]` times the
+    number without padding. On a GPU it is `PADDING_LIMIT["cuda"]` times that number, or `PADDING_ALLOWED` more than
+    that number if this is larger.
     """
     groups: list[list[int]] = []
     for at in sorted(shapes, key=lambda at: (-_count(shapes[at]), shapes[at])):
@@ -204,8 +206,8 @@ def _chain(module: nn.Module) -> tuple[Any, ...] | None:
     These are input and output width, and the order of layers with their names, which linear layers have a bias, which
     are frozen in part, and the training modes of activations. Before the first linear layer, and for dropout, flatten
     and identity, types and settings must agree too. Widths between layers and activations after the first linear layer
-    may differ. Return None if the module cannot be padded, for example because it uses an object twice, or because
-    positions are flattened between two layers.
+    may differ. Return None if the module cannot be padded, for example because it uses an object twice, or because a
+    linear layer has other inputs than the outputs of the linear layer before it, as after flattening.
     """
     parts = [part for part in module.modules() if list(part.children())]
     if not parts or any(type(part) is not nn.Sequential for part in parts) or _shares_objects(module):

@@ -31,7 +31,8 @@ PARAMETERS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 def recurrent(stack: Stack, layer: Any) -> Callable[..., Any]:
     """Return the replacement of the forward function of a recurrent layer, which records its gradients.
 
-    The layer is an LSTM, GRU or plain RNN of any depth, in one direction or both.
+    The layer is an LSTM, GRU or plain RNN of any depth, in one direction or both. Arguments and results are as in
+    torch, also without `batch_first`.
 
     Raise `Refused` for an LSTM with `proj_size`. The forward function raises `Refused` for packed sequences, and for
     inputs that do not have three dimensions.
@@ -101,9 +102,9 @@ class _Direction:
     """A recurrent layer in one direction, unrolled over time.
 
     A call takes inputs (examples, time, columns) and an initial state, a tuple of tensors (examples, units). It returns
-    the hidden states of all times (examples, time, units), in order of time, and the last state. `parameters` has the
-    layer's parameters by their names in `PARAMETERS`; a bias may be absent. `cell` computes one step. With `backwards`
-    the steps run from the last time to the first.
+    the hidden states of all times (examples, time, units), in order of time, and the state after the last step.
+    `parameters` has the layer's parameters by their names in `PARAMETERS`; a bias may be absent. `cell` computes one
+    step. With `backwards` the steps run from the last time to the first, so the last step is at the first time.
     """
 
     def __init__(self, stack: Stack, parameters: dict[str, Tensor | None], cell: Cell, backwards: bool = False) -> None:

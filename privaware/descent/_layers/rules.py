@@ -109,5 +109,5 @@ def _install(stack: Stack, materialise: bool, watch: Sequence[str]) -> None:
 
 
 def _has_stacked_parameters(stack: Stack, module: nn.Module) -> bool:
-    """Return whether the module has parameters that are trained or differ between models."""
+    """Return whether the module or a part of it has parameters that are trained or differ between models."""
     return any(stack.names[id(p)] in stack.tensors for p in module.parameters())

@@ -34,7 +34,7 @@ class StandardisedGradient:
     `inner` holds the gradients with respect to the standardised filters, which are `centred / size`. `centred` (models,
     filters, in, *kernel) are the centred filters, and `size` has one number for each model and filter. The derivative
     of the standardisation is the same linear map for every example of a model. With the CUDA kernels this map is
-    applied to sums over examples, otherwise to each example.
+    applied to sums over examples, otherwise to each example. `part` is None: the gradients are of the whole weight.
     """
 
     part: slice | None = None
@@ -67,11 +67,11 @@ class StandardisedGradient:
         return torch.cat([square_sums(self._slice(part)) for part in self.inner.slices()])
 
     def _from_sums(self, squares: Tensor, along: Tensor, sums: Tensor) -> Tensor:
-        """Return squared norms after the standardisation's derivative, from three sums for each example and filter.
+        """Return the squared norms of all examples (models * examples), after the standardisation's derivative.
 
-        For the gradient with respect to a filter, `squares` is its squared norm, `along` its inner product with the
-        centred filter, and `sums` the sum of its entries. The result is raised by a bound on its rounding error, so
-        that no norm is underestimated.
+        The arguments are three numbers for each example and filter, about the gradient with respect to the filter:
+        `squares` is its squared norm, `along` its inner product with the centred filter, and `sums` the sum of its
+        entries. The result is raised by a bound on its rounding error, so that no norm is underestimated.
         """
         models, filters = self.centred.shape[:2]
         count = math.prod(self.centred.shape[2:])

@@ -104,12 +104,13 @@ def small_rows(device: Any) -> Callable[[Tensor], Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewRows:
-    """Rows of whitened maps of norm 1, followed by codes of norm `dictionary` and scattering of norm `scatter`.
+    """Rows of three blocks: whitened feature maps, codes of a dictionary, and scattering coefficients.
 
-    A norm of 0 leaves its block out. Codes are the similarities of a map's positions with a dictionary of typical
-    positions (`Dictionary`). Maps and codes are averaged over seven views of an image (itself, shifts, enlargements),
-    and with `mirror` also over the mirror image of each view. Scattering is averaged over the image and, with `mirror`,
-    its mirror image. `weights` and `statistics` are the files of the network and of its statistics.
+    The blocks have the L2 norms 1, `dictionary` and `scatter`; a norm of 0 leaves its block out. Codes are the
+    similarities of a map's positions with a dictionary of typical positions (`Dictionary`). Maps and codes are averaged
+    over seven views of an image (itself, shifts, enlargements), and with `mirror` also over the mirror image of each
+    view. Scattering is averaged over the image and, with `mirror`, its mirror image. `weights` and `statistics` are the
+    files of the network and of its statistics.
     """
 
     dictionary: float = 1.0

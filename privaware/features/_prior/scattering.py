@@ -1,4 +1,4 @@
-"""Scattering coefficients whitened by the covariance of synthetic images, as further columns of the prior.
+"""Scattering coefficients whitened by the covariance of synthetic images, as further columns of the feature `prior`.
 
 The 243 coefficients of a colour image at one position (81 for each channel) are whitened together, by the same matrix
 at every position, because statistics of synthetic images hardly depend on the position. The matrix is a power of the

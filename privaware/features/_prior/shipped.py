@@ -1,4 +1,4 @@
-"""The shipped files of the prior: where they are, their checksums, and their contents, read once for each device."""
+"""The shipped files of the feature `prior`: paths, checksums, and contents, which are read once for each device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The small network of the prior: residual blocks of plain convolutions, and two layers that predict the large network.
+"""The small network of the feature `prior`, which was trained to predict the features of the large network.
+
+It has residual blocks of plain convolutions, and two dense layers.
 
 During training every convolution has a batch norm, whose statistics come from synthetic images. Batch norms are folded
 into the weights before the network is saved, so an image passes only convolutions and sums.
@@ -35,7 +37,7 @@ which a learner treats as zeros.
 
 @dataclass(frozen=True, kw_only=True)
 class StudentShape:
-    """The sizes of a student.
+    """The sizes of a `Student`, which is the small network.
 
     `widths` and `blocks` are the number of channels and of blocks of each stage. `pools` is the side of each stage's
     pooled map. `hidden` and `columns` are the widths of the two last layers.
@@ -60,8 +62,8 @@ class StudentShape:
 class Student(nn.Module):
     """The small network, from images (rows, 3, height, width) in [-1, 1] to rows (rows, shape.columns).
 
-    Its rows predict the features of the large network of the prior. With `learning` it has batch norms. Without, it has
-    none, and activations after convolutions are clipped at `LARGEST_ACTIVATION`.
+    Its rows predict the features of the large network. With `learning=True` it has batch norms. With `learning=False`
+    it has none, and activations after convolutions are clipped at `LARGEST_ACTIVATION`.
     """
 
     def __init__(self, shape: StudentShape, *, learning: bool) -> None:

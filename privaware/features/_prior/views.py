@@ -1,4 +1,4 @@
-"""Several views of an image, the features of the prior's network over them, and statistics over synthetic images.
+"""Several views of an image, the features of a pretrained network over them, and statistics over synthetic images.
 
 Views are the image, shifts by two pixels along both diagonals, and two enlargements of its middle. With `mirror`
 each view also has its mirror image. Feature maps and codes are averaged over views. The average is a function of one
@@ -117,9 +117,9 @@ class Dictionary:
 class CodeWhitening:
     """The whitening of codes, which are the similarities of positions of a map with the entries of a `Dictionary`.
 
-    It applies to the codes of each quarter of the image: with z = (codes - mean) / scale, the result is rest * z +
-    directions @ (factors * (directions.T @ z)). `mean` and `scale` are (entries,), `directions` is (entries, rank),
-    `factors` is (rank,).
+    It applies to the codes of each quarter of the image: with `z = (codes - mean) / scale`, the result is
+    `rest * z + directions @ (factors * (directions.T @ z))`. `mean` and `scale` are (entries,), `directions` is
+    (entries, rank), and `factors` is (rank,).
     """
 
     mean: Tensor
@@ -189,7 +189,7 @@ def view_parts(
 
     `network` is a `backbone`. There are seven views, or fourteen with `mirror`. `pools` holds the side of the square
     for each of `depths`. With a `dictionary`, its codes of the maps at `depth`, averaged over the views, come last;
-    `depth` must be one of `depths`.
+    `depth` must then be one of `depths`. Without a dictionary `depth` is not used.
     """
 
     total: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""The weights file of the prior: a pretrained network, rounded to eight bits, and the statistics of its feature maps.
+"""The weights file of the feature `prior`: a pretrained network in eight bits, and the statistics of its feature maps.
 
 Its metadata record how it was computed: command, seed, commit, recipe.
 """
@@ -24,7 +24,7 @@ __all__ = ["PriorWeights", "load", "save"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PriorWeights:
-    """The content of a weights file of the prior: the pretrained `network`, and the `statistics` of its feature maps.
+    """The content of a weights file of `prior`: the pretrained `network`, and the `statistics` of its feature maps.
 
     `shape` is depth and width of the network, and the stride of its first convolution. `normed` tells whether
     `statistics` are of feature maps after the next group norm. `metadata` is all text that the file stores. `tensors`
@@ -52,7 +52,7 @@ def save(
     normed: bool,
     metadata: Mapping[str, str],
 ) -> None:
-    """Write a weights file of the prior, without pickle, in reduced precision.
+    """Write a weights file of the feature `prior`, without pickle, in reduced precision.
 
     The network and the square roots of covariances are stored in eight bits, most other tensors in float16. Means and
     scales of scattering coefficients stay in single precision. `statistics` are of the feature maps of `network`, and

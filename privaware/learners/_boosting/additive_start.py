@@ -91,12 +91,14 @@ class AdditiveStart(Learner):
     steps
         Steps of gradient descent on the additive model; 0 for none.
     share
-        Fraction that these steps take of the budget without bias and check; trees or features take `1 - share`. It
-        counts as 1 without trees and features, and as 0 if `steps` is 0.
+        Fraction that these steps take of the budget that is left after the bias and the check that a regression is
+        better than a constant prediction; trees or features take `1 - share`. It counts as 1 without trees and
+        features, and as 0 if `steps` is 0.
     cells
         About how many levels a number column without declared bins has, from 4 to 4096.
     residual_clip
-        The clip of residuals in a regression, as a multiple of the spread of the target.
+        The clip of residuals in a regression, as a multiple of the released spread of the target: the distance from the
+        mean within which about 85% of the targets lie.
     bias_clip
         The clip of the residuals whose mean moves the bias of a regression, as a multiple of `residual_clip`: with 4
         predictions follow about the mean of the target, with 1 its median. At 1 or less there is no check and no skew
@@ -250,7 +252,7 @@ class AdditiveStart(Learner):
         )
 
     def _bias_clip(self, schema: Schema, noise: float) -> float:
-        """Return the clip of the residuals whose mean moves the bias of a regression, in units (`Start.unit`).
+        """Return the clip of the residuals whose mean moves the bias of a regression, as a multiple of `Start.unit`.
 
         It is `min(bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * rows / noise))`, where `noise` is the noise
         multiplier of a release of the bias.
@@ -261,9 +263,9 @@ class AdditiveStart(Learner):
         """Release and return the bias of each output and, for a regression, the spread of the target.
 
         For more than two classes the bias is the log frequencies minus their mean. For two classes it is the logit at
-        which clipped gradients sum to zero. The unit of a classification also follows from the released frequencies
-        (`_unit_of_classes`). `noise` is the noise multiplier of each release, and `bias_clip` is the result of
-        `_bias_clip`.
+        which clipped gradients sum to zero. The unit of a classification, a factor on all steps, also follows from the
+        released frequencies (`_unit_of_classes`). `noise` is the noise multiplier of each release, and `bias_clip` is
+        the result of `_bias_clip`.
         """
         layout = data.layout
         if not layout.classes:
@@ -347,7 +349,8 @@ def _model(
 
     `weights` and `deviations` are as in `Curves`, and `learnt` are the trees or features. `correction` is None in a
     classification. Its skew correction and its shift are stored if it has a skew correction and the check passed. In
-    every other case they are not stored: `weights` contain the shift already or, if the check failed, the constant.
+    every other case they are not stored: `weights` contain the shift already or, if the check failed, the constant
+    prediction.
     """
     classes, levels, features = layout.classes, sum(layout.levels), learnt.frequencies.shape[1]
     tensors = {"bias": weights[:1], "scores": weights[1 : 1 + levels], "slopes": weights[1 + levels :]}

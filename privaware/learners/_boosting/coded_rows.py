@@ -1,9 +1,10 @@
 """Rows as boosting holds them: ordinal codes of groups of columns, the target and the outputs so far.
 
-The code of a number whose slope is learnt says in which of about 128 public cells the number lies: the levels of
-`features.codes`, divided further by equal cells. The code gives the level and the number itself (the middle of its
-cell, on a lattice of 2^-10). Several columns share one code while their combinations are few (`TOGETHER`), because
-looking up or counting a pair takes hardly longer than one column. Ten million rows of thirty columns take about 300 MB.
+The code of a number column with a slope (a linear term of the model) says in which of about 128 public cells the number
+lies: the levels of `features.codes`, divided further by equal cells. The code gives the level and the number itself
+(the middle of its cell, on a lattice of 2^-10). Several columns share one code while their combinations are few
+(`TOGETHER`), because looking up or counting a pair takes hardly longer than one column. Ten million rows of thirty
+columns take about 300 MB.
 """
 
 from __future__ import annotations
@@ -84,9 +85,10 @@ class CodedRows:
 
     `layout` says what codes stand for, and `data` holds the rows. `codes` has one array (rows,) for each group of
     columns. `target` (rows,) holds class codes, or numbers scaled to [-1, 1]. `values` (outputs, rows) are the outputs
-    of the model so far, at first 0. `places` (rows,) are the leaves that rows reach in the tree whose splits are, as
-    bytes, `splits`; for two classes a place is twice the leaf plus the class. `features` (rows, features) are the
-    random Fourier features whose amplitudes are being learnt. `places` and `features` are empty at first.
+    of the model so far, at first 0. `places` (rows,) are the leaves that rows reach in the last tree; for two classes a
+    place is twice the leaf plus the class. `splits` are the bytes of the splits of this tree. `features` (rows,
+    features) are the random Fourier features whose amplitudes are being learnt. `places` and `features` are empty at
+    first.
     """
 
     def __init__(self, layout: CodedLayout, data: Data) -> None:
@@ -168,7 +170,7 @@ class CodedLayout:
 
     @cached_property
     def numbered(self) -> list[int]:
-        """Positions in `schema.used` of the number columns whose slopes are learnt; empty if there are no slopes."""
+        """Positions in `schema.used` of the columns with a slope: all numbers if `feature.numbers`, else none."""
         used = self.schema.used
         return [at for at, column in enumerate(used) if column.kind == "number"] if self.feature.numbers else []
 
@@ -185,7 +187,7 @@ class CodedLayout:
         return CurveBasis(levels=self.levels, numbers=numbers)
 
     def most_noise(self, noise: float, skewed: bool = False) -> float:
-        """Return the largest standard deviation that noise may give an output: of a logit, or in units (`Start.unit`).
+        """Return the largest standard deviation that noise may give an output, as a multiple of `Start.unit`.
 
         `noise` is the noise multiplier of the one Gaussian release that costs as much as all releases. For classes the
         result is `MOST_NOISE`, times up to `MORE_NOISE` where there are many rows for the number of weights, because
@@ -262,8 +264,8 @@ class CodedLayout:
     def group_codes(self, columns: np.ndarray, group: tuple[int, ...]) -> np.ndarray:
         """Return the code of each row for `group`, in the smallest unsigned integer type that holds it: (rows,).
 
-        `columns` (columns, rows) are the values of all columns, as in `Data.x`. The code of the group's last column
-        changes fastest.
+        `columns` (columns, rows) are the values of all columns, `Data.x` transposed. The code of the group's last
+        column changes fastest.
         """
         codes = np.zeros(columns.shape[1], np.int64)
         for at in group:
@@ -274,8 +276,9 @@ class CodedLayout:
     def codes(self, values: np.ndarray, at: int) -> np.ndarray:
         """Return the int64 codes (rows,) of `values` (rows,), one column of `Data.x`, for the column at position `at`.
 
-        The code of a category is its level, and the code of a number is its cell. A missing number has the last code if
-        the column keeps missing values as a category, else the code of the number 0.
+        The code of a category is its level, and the code of a number is its cell. A missing value has the last code if
+        the column keeps missing values as a category. Otherwise it has the code of the number 0 or of the first
+        category.
         """
         column = self.schema.used[at]
         if column.kind == "category":

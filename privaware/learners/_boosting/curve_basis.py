@@ -1,9 +1,9 @@
 """The basis of an additive model: a bias, scores of levels, slopes of numbers, and cosines over the levels of numbers.
 
 The effect of a number is usually smooth. A cosine over the levels of a number gathers the gradients of many rows, where
-a single level holds few rows, so noise hides less (`features/_fourier.py`). Cosines are functions of public levels:
-sums over cosines are linear in sums over levels, and the coefficients of the cosines are added to the scores of the
-levels.
+a single level holds few rows, so noise hides less of the effect (`features/_fourier.py`). Cosines are functions of
+public levels: sums over cosines are linear in sums over levels, and the coefficients of the cosines are added to the
+scores of the levels.
 """
 
 from __future__ import annotations

@@ -35,8 +35,9 @@ def derivatives(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return negative clipped gradients (outputs, rows) and second derivatives (rows,) of the loss at `values`.
 
-    `values` (outputs, rows) are outputs, and `target` (rows,) are class codes, or numbers in a regression. Both results
-    are rounded to multiples of 2^-20. They are:
+    `values` (outputs, rows) are outputs, and `target` (rows,) are class codes, or numbers in a regression. `unit` is
+    used in a regression only, and `curved` for two classes only. Both results are rounded to multiples of 2^-20. They
+    are:
 
     1. In a regression, `(target - values) / unit`, clipped to [-1, 1], and 1.
     2. For two classes, both derivatives of the logistic loss by the logit of the second class, from tables by cells of
@@ -63,7 +64,7 @@ def logit_cells(logits: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return, for each row, `group * CELLS` plus the number of the cell in which its logit lies: integers (rows,).
 
     `logits` (rows,) are the logits of the second of two classes. `group` (rows,) holds small integers, such as the
-    class of a row, or twice its leaf plus its class.
+    class of a row, or twice its leaf plus its class. Logits beyond all cells count for the first or the last cell.
     """
     places = logits * np.float32(CELLS_PER_UNIT)
     places += np.float32(CELLS / 2 + 0.5)

@@ -121,9 +121,9 @@ def _add_column(
 ) -> None:
     """Draw what the levels and the slope of column `at` add to the angle of one feature, and set it in `frequencies`.
 
-    `frequencies` (weights of an additive model,) belong to this one feature and are changed in place. The draw of a
-    number has standard deviation `scale` for each standard deviation of the number. The draw of a category's level, or
-    of a missing number, has standard deviation `CATEGORY_DISTANCE * scale`.
+    `frequencies` (weights of an additive model,) belong to this one feature and are changed in place. Draws are normal,
+    in revolutions. The draw of a number has standard deviation `scale` for each standard deviation of the number. The
+    draw of a category's level, or of a missing number, has standard deviation `CATEGORY_DISTANCE * scale`.
     """
     column, start, size = layout.schema.used[at], int(layout.starts[at]), layout.levels[at]
     if column.kind == "category":

@@ -194,7 +194,10 @@ class GradientSums(ArraySum):
 
     @cached_property
     def _tables(self) -> list[np.ndarray]:
-        """Return, for each group of columns, what each of its codes adds to the outputs: float32 (outputs, codes)."""
+        """Return, for each group of columns, what each of its codes adds to the outputs: float32 (outputs, codes).
+
+        The bias is not part of it.
+        """
         layout, weights = self.layout, self.weights
         tables = [weights[start + level_of] for start, level_of in zip(layout.starts, layout.level_of, strict=True)]
         slopes = weights[1 + sum(layout.levels) :]
@@ -234,7 +237,7 @@ class LeafSums(ArraySum):
         """Return the sums of gradients and of second derivatives for two classes: (2, leaves).
 
         Rows are counted by leaf, class and cell of the logit, and the counts are multiplied by the derivatives in
-        `logit_tables`.
+        `logit_tables`. Second derivatives are not yet multiplied by `SECOND_WEIGHT`.
         """
         places, cells = self._places(part), np.empty(len(part), np.intp)
         for rows in chunks(part):
@@ -306,7 +309,7 @@ class LeafSums(ArraySum):
 def as_outputs(tensors: dict[str, np.ndarray], classes: int) -> dict[str, np.ndarray]:
     """Return a copy of the dictionary `tensors` with float32 arrays.
 
-    With two classes the last axis, which holds one output v, becomes two outputs: `-v / 2` and `v / 2`.
+    With two classes the last axis of each array, which holds one output v, becomes two outputs: `-v / 2` and `v / 2`.
     """
     if classes == 2:
         tensors = {name: np.concatenate([-value / 2, value / 2], axis=-1) for name, value in tensors.items()}

@@ -29,9 +29,9 @@ class Monotone:
     def expect(schema: Schema, wanted: Mapping[str, int], name: str) -> None:
         """Check the directions in `wanted`, a mapping from column names to 1 or -1.
 
-        Columns that are not in `wanted` are free. Raise `WrongInput` if a column in `wanted` is no number, if a
-        direction is neither 1 nor -1, or if there are directions and more than two classes. `name` is the learner's
-        name in an error.
+        Columns that are not in `wanted` are free. Raise `WrongInput` if a name in `wanted` is not that of a number
+        column of `schema`, if a direction is neither 1 nor -1, or if there are directions and more than two classes.
+        `name` is the learner's name in an error.
         """
         numbers = {column.name for column in schema.used if column.kind == "number"}
         for column, direction in wanted.items():
@@ -84,7 +84,8 @@ class Monotone:
 
         `values` is (2**depth, outputs), and `columns` (depth,) are the positions of the columns on which the tree
         splits. Two leaves that differ in one split on a column with a direction both become their mean if they are in
-        the wrong order. This keeps the order along the other splits.
+        the wrong order. This keeps the order along the other splits. The first split is the highest bit of a leaf's
+        number.
         """
         shaped = values.reshape(*[2] * len(columns), -1).copy()
         for split, column in enumerate(columns):

@@ -105,8 +105,8 @@ def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: R
 def residual_spread(data: CodedData, noise: float, rng: Rng) -> float:
     """Release and return the spread of the residuals of the outputs so far, one of `SPREADS`.
 
-    `noise` is the noise multiplier of this one release. The spread is the smallest candidate within which about the
-    fraction `INSIDE` of the absolute residuals lie.
+    `noise` is the noise multiplier of this one release. The spread is the smallest candidate that about 85% (`INSIDE`)
+    of the absolute residuals do not exceed.
     """
     return _spread(release(SpreadCounts(centre=0.0), data.rows, noise, rng), data.layout.schema.rows)
 
@@ -169,7 +169,7 @@ def is_skewed(mean: float, spread: float) -> bool:
 class SkewCorrection:
     """A correction of outputs: `centre + spread * u` becomes `centre + spread * (exp(strength * u) - 1) / strength`.
 
-    Here u is clipped to [-FAR, FAR].
+    Here u is `(output - centre) / spread`, clipped to [-FAR, FAR].
     """
 
     centre: float
@@ -180,7 +180,7 @@ class SkewCorrection:
     def of(cls, mean: float, spread: float, strength: float) -> SkewCorrection | None:
         """Return the correction for a target in [-1, 1] with the released `mean` and `spread`.
 
-        The result is None if the target is not skewed (`is_skewed`) or if `strength` is 0.
+        Its centre is `mean`. The result is None if the target is not skewed (`is_skewed`) or if `strength` is 0.
         """
         corrects = strength > 0 and is_skewed(mean, spread)
         return cls(centre=mean, spread=spread, strength=strength) if corrects else None
@@ -231,7 +231,7 @@ def correct(data: CodedData, start: Start, strength: float, clip: float, noises:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of the check of a regression against a constant prediction, the noisy mean of its outputs.
+    """The result of the check of a regression against a constant prediction: the noisy mean of the model's outputs.
 
     If `better`, the outputs predict the targets better than the constant, and `shift` is to be added to all of them. If
     not, the model is to be replaced by the constant `Start.bias + mean`.
@@ -253,8 +253,9 @@ def judge(
     of the outputs, not of the targets, because gains are clipped: clipped gains favour outputs that have only moved
     from the mean of a skewed target to its median.
 
-    Both the mean of the start and the shifted outputs estimate the mean of the target, each with noise of standard
-    deviation `deviation` (in units). `Verdict.mean` and `Verdict.shift` move each towards the other by the weight that
+    Both `outputs.mean` and the mean of the shifted outputs estimate the mean of the target, each with noise of standard
+    deviation `deviation`, a multiple of `outputs.unit`. `Verdict.mean`, which is to be added to `outputs.mean`, and
+    `Verdict.shift`, which is to be added to the outputs, move each estimate towards the other by the same weight, which
     makes the variance least.
     """
     away = float(release(outputs, parts, noise, rng)[0]) / rows

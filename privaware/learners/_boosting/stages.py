@@ -17,7 +17,9 @@ __all__ = ["Budget", "CodedData", "Curves", "Interactions", "Noises", "Releases"
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """`count` Gaussian releases of equal noise that together take a `fraction` of the budget; none if it is 0.
+    """`count` Gaussian releases of equal noise that together take a `fraction` of the budget; none if `fraction` is 0.
+
+    The budget is measured by `1 / noise_multiplier**2`, which adds up over Gaussian releases.
 
     >>> Releases(count=4, fraction=0.25).noise(2.0)
     8.0
@@ -127,9 +129,10 @@ class Stage:
     """What the learning of trees or random Fourier features starts from, once the additive model is in the outputs.
 
     `data` holds the rows with their outputs, and `noises` the noise multipliers. `unit` is the residual of a regression
-    that gives a gradient of 1. `chances` (columns,) are the probabilities with which columns are read, from what the
-    additive model found; None means equal ones. `most_noise` is the largest standard deviation that noise may give an
-    output, in units. `report` is called with the number of finished trees or steps.
+    that gives a gradient of 1; in a classification it is a factor on all steps. `chances` (columns,) are the
+    probabilities with which columns are read, from what the additive model found; None means equal ones. `most_noise`
+    is the largest standard deviation that noise may give an output, as a multiple of `unit`. `report` is called with
+    the number of finished trees or steps.
     """
 
     data: CodedData

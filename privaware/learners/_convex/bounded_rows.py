@@ -29,7 +29,7 @@ NORM = math.hypot(1.0, CONSTANT)
 
 
 def with_constant(rows: np.ndarray) -> np.ndarray:
-    """Return rows in float64 (rows, width + 1): flattened, with L2 norm clipped to 1, and `CONSTANT` as last column.
+    """Return rows in float64 (rows, width + 1): flattened, with L2 norm clipped to 1, and 0.5 as last column.
 
     Entries are rounded to multiples of the step of a public lattice, which `lattice_of` returns for the result. After
     rounding, the norm without the last column is still at most 1.
@@ -76,7 +76,7 @@ def encoded(data: Data, reach: float) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return the default feature of `data`, its rows after this feature with a constant column, and its targets.
 
     The rows (rows, width + 1) are as `with_constant` returns them, and the targets (problems, rows) as `targets`
-    returns them. The targets of a regression are divided by `reach`.
+    returns them. The targets of a regression, scaled to [-1, 1], are divided by `reach`, a setting of the learner.
     """
     feature = feature_for(data.schema)
     return feature, with_constant(rows_of(data, feature)), targets(data, reach)
@@ -97,7 +97,7 @@ def targets(data: Data, reach: float) -> np.ndarray:
 
 
 def default_ridge(noise: float, width: int, distribution: str, most: float) -> float:
-    """Return the ridge at which the noise in `width` weights has a norm of about `most`, but at least 1.
+    """Return a ridge of at least 1 at which the noise in `width` weights has a norm of about `most`, or less.
 
     It is `noise * NORM * width / most` if `distribution` is "gamma", and `noise * NORM * sqrt(width) / most` if it is
     "gaussian". `noise` is the noise multiplier of output or objective perturbation for rows of norm at most `NORM`.
@@ -178,9 +178,9 @@ def lattice_slopes(schema: Schema, margins: np.ndarray, goal: np.ndarray) -> np.
 def noisy_moments(rows: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
     """Return the second-moment matrix `rows.T @ rows` (width, width) plus symmetric Gaussian noise.
 
-    `noise` is the noise multiplier. One row changes the exact matrix by at most `NORM**2` in Frobenius norm. Noise is
-    added to the upper triangle with its off-diagonal entries multiplied by sqrt(2), which has the same norm as the
-    matrix.
+    `noise` is the noise multiplier. One row changes the exact matrix by at most `NORM**2` in Frobenius norm. Noise of
+    standard deviation `noise * NORM**2` is added to the upper triangle with its off-diagonal entries multiplied by
+    sqrt(2), which has the same norm as the matrix.
     """
     width = rows.shape[1]
     upper = np.triu_indices(width)

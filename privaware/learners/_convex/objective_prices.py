@@ -8,10 +8,10 @@ Proof of the analysis called tight.
    -(gradient of the unperturbed objective at w). The density of w is the density of b at b_D(w), times det H_D(w),
    where H_D is the Hessian. This needs the exact minimiser; step 5 accounts for an approximate one.
 2. Let D' be D with one more row x, at the same w. Let p = |slope| of its loss at w, which is at most 1, and q the
-   second derivative of its loss at w. Then b_D' = b_D -+ p x, and det H_D' / det H_D = 1 + q x'H_D^-1 x lies between 1
-   and 1 + q |x|^2 / ridge. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row of large curvature has
-   a small slope, and vice versa. A row of norm c R < R is covered: with p' = c p the terms below are the terms of p'
-   with curvature c^2 q <= q(p').
+   second derivative of its loss at w. Then b_D' = b_D -+ p x, and det H_D' / det H_D = 1 + q x^T H_D^-1 x lies between
+   1 and 1 + q |x|^2 / ridge. For the logistic loss q = p (1 - p), for log cosh q = 1 - p^2: a row of large curvature
+   has a small slope, and vice versa. A row of norm c R < R is covered: with p' = c p the terms below are the terms of
+   p' with curvature c^2 q <= q(p').
 3. Gamma distribution. ||b_D'| - |b_D|| <= p R at any w, so in both directions
        |privacy loss| <= max over p in [0, 1] of  p / noise + ln(1 + q(p) k)
    This maximum is 1 / noise, as if the determinant had no cost, if k <= 1 / noise (logistic; ln(1 + y) <= y, and p /
@@ -99,7 +99,7 @@ def chaudhuri(epsilon: float, ridge: float, norm: float, curvature: float = 0.25
     second derivative of the loss. The determinant takes `2 * ln(1 + curvature * R**2 / ridge)` of `epsilon`. If nothing
     is left, the noise gets `epsilon / 2` and the ridge is raised to `curvature * R**2 / (exp(epsilon / 4) - 1)`.
 
-    Rows of norm R enter as `curvature * R**2`, the eigenvalue of x x'; a well-known library uses `curvature * R`
+    Rows of norm R enter as `curvature * R**2`, the eigenvalue of x x^T; a well-known library uses `curvature * R`
     instead. The scale of the gamma noise is 2 R divided by the first result. For one row added or removed the same
     release costs `epsilon / 2`.
 
@@ -171,7 +171,8 @@ def gaussian_epsilon(noise: float, delta: float, bound: float, loss: str) -> flo
 
     The linear term has the standard deviation `noise * R`, where R bounds the norm of a row, and `bound` is
     `R**2 / ridge`. The result is the epsilon of the plain Gaussian mechanism, at `delta` for the loss "logistic" and at
-    `delta / 2` for "logcosh", but at least `LEAST_RIDGE[loss] * bound + 0.5 / noise**2`.
+    `delta / 2` for "logcosh", but at least `LEAST_RIDGE[loss] * bound + 0.5 / noise**2`. `LEAST_RIDGE` is 1 for
+    "logistic" and 2 for "logcosh". The proof in the docstring of this module applies to this and every larger epsilon.
     """
     sides = 1 if loss == "logistic" else 2
     least = LEAST_RIDGE[loss] * bound + 0.5 / noise**2

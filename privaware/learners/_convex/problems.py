@@ -7,7 +7,7 @@ rounding error. Here norm_p is the norm to which the problem clips rows, and x_i
    each margin and of each derivative.
 3. The remaining error of a derivative is a few units of 2^-53, as libraries state it, plus 2^-50 for its lattice. Times
    the norm of a row this is below 2^-49 norm_p for each row, or `ROUNDING` norm_p for 2^30 rows. `slack` includes this
-   error, and a fraction of the tolerance for adding ridge and tilt.
+   error, and a fraction of the tolerance for adding the ridge term and the linear term of the objective.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ LOSSES = {
 class ProblemArrays:
     """Convex problems over the same `rows` (rows, columns), with `targets` (1 or problems, rows) and one `loss`.
 
-    `masks` (problems, columns) says which columns a problem uses. `ridge`, the norm to which rows are clipped (`norm`)
-    and the gradient norm at which a problem is solved (`tolerance`) hold one number above 0 for each problem. Wrong
-    shapes, values and losses raise `WrongInput`.
+    `loss` is "logistic" or "logcosh". `masks` (problems, columns) says which columns a problem uses. `ridge`, the norm
+    to which rows are clipped (`norm`) and the gradient norm at which a problem is solved (`tolerance`) hold one number
+    above 0 for each problem. Wrong shapes, values and losses raise `WrongInput`.
     """
 
     rows: Array
@@ -147,7 +147,8 @@ class ProblemArrays:
     def products(self) -> Array | None:
         """The products of all pairs of columns of `lattice_rows`, as an array (rows, pairs) of the type `kind`.
 
-        A pair may hold the same column twice. The value is None if there are more than `MAX_COLUMN_PRODUCTS` products.
+        A pair may hold the same column twice. The value is None if the array would have more than `MAX_COLUMN_PRODUCTS`
+        entries.
         """
         rows, columns = self.rows.shape
         if rows * columns * (columns + 1) // 2 > MAX_COLUMN_PRODUCTS:
@@ -167,7 +168,10 @@ class ProblemArrays:
 
 
 class ProblemGroup:
-    """The problems at the positions `at` (an array) in `problems`, with their margins, gradients and Hessians."""
+    """The convex problems at the positions `at` (an integer array) in `problems`.
+
+    The methods compute their margins, gradients and Hessians.
+    """
 
     def __init__(self, problems: ProblemArrays, at: Array) -> None:
         self.problems, self.at, self.x = problems, at, problems.lattice_rows
@@ -197,9 +201,10 @@ class ProblemGroup:
         return ((values * self.scale) @ self.x) * self.mask
 
     def certified(self, weights: Array, tilt: Array) -> Array:
-        """Return the gradients at `weights`, both (problems, columns), with a proven bound on their rounding error.
+        """Return the gradients of the objectives at `weights`; both are (problems, columns).
 
-        Products and sums are exact. `tilt` (problems, columns) are the linear terms of the objectives.
+        The rounding error of the gradients is proven to be within a bound that `ProblemArrays.slack` includes. `tilt`
+        (problems, columns) holds the linear terms of the objectives.
         """
         lattice, half_width = self.problems.lattice, math.ceil(math.log2(max(self.x.shape[1], 1)) / 2)
         bits = MANTISSA - lattice.bits - half_width - 1
@@ -238,8 +243,8 @@ class ProblemGroup:
         """Return an approximate inverse Hessian of each problem: (problems, columns, columns).
 
         The Hessian has the mask and the ridge of the problem, but `curvature` (problems, rows), the second derivatives
-        of the losses, is averaged over problems. If a Hessian is singular in float64, return the inverses of their
-        diagonals.
+        of the losses, is averaged over problems. If any of these Hessians is singular in float64, the result for every
+        problem is the inverse of the diagonal of its Hessian.
         """
         line = (curvature * self.scale**2).mean(axis=0)
         shared = (self.x * line[:, None]).T @ self.x
@@ -258,9 +263,9 @@ class ProblemGroup:
 
 
 def _square(columns: int) -> Array:
-    """Return the index of each entry of a symmetric matrix, row by row, among the entries of its upper triangle.
+    """Return, for each entry of a symmetric matrix, its index in the list of the entries of the upper triangle.
 
-    The matrix is (columns, columns), and the result (columns * columns,).
+    Both the matrix (columns, columns) and its upper triangle are read row by row. The result is (columns * columns,).
     """
     upper = np.triu_indices(columns)
     at = np.zeros((columns, columns), dtype=np.intp)

@@ -9,7 +9,7 @@ not contain the number of rows, so one more row adds one term and changes nothin
 
 All problems take damped Newton steps together. Margins and gradients are single matrix products. For few columns all
 Hessians are one matrix product too (weights times products of columns), in float32 where the problems are well
-conditioned. Float32 perturbs a step, never the limit.
+conditioned. Float32 changes a step, but not the point to which the steps converge.
 
 A problem is solved when its gradient norm, computed by `ProblemGroup.certified`, is below its tolerance. By strong
 convexity this bounds the distance to the true minimiser by `slack`. After at most `STEPS` Newton steps, unsolved
@@ -65,7 +65,8 @@ class Problems(ProblemArrays):
     def implied(self, weights: Array) -> tuple[Array, Array]:
         """Return the linear terms whose exact minimisers are `weights`, and the log-determinants of the Hessians there.
 
-        The linear terms have the shape of `weights`, (problems, columns), and the log-determinants are (problems,).
+        The linear terms have the shape of `weights`, (problems, columns), and are 0 outside a problem's mask. The
+        log-determinants (problems,) are of the Hessians over the columns in the mask.
         """
         tilts, volumes = np.empty_like(weights), np.empty(len(weights))
         for at in range(len(weights)):
@@ -154,12 +155,11 @@ class _State:
         self._measure()
 
     def gradient_steps(self) -> None:
-        """Run Nesterov's method for L-smooth, ridge-strongly convex functions, starting from the current weights.
+        """Update the weights by Nesterov's accelerated gradient method, until all problems are solved.
 
-        With k = L / ridge, each step multiplies the excess over the minimum by 1 - 1 / sqrt(k). The initial excess is
-        at most |gradient|^2 / (2 ridge), or twice that with the distance term, and at the end |gradient|^2 <= 2 L
-        excess. So sqrt(k) log(2 k (|gradient| / tolerance)^2) steps suffice in real arithmetic (Nesterov 2018, Lectures
-        on Convex Optimization, 2.2.1).
+        With L the smoothness constant of an objective and k = L / ridge, the number of steps is at most
+        sqrt(k) log(2 k (|gradient| / tolerance)^2), at the gradient before the first step. These steps suffice in real
+        arithmetic (Nesterov 2018, Lectures on Convex Optimization, 2.2.1).
         """
         problems, at = self.group.problems, self.group.at
         norm, tolerance = problems.norm[at][:, None], problems.tolerance[at]
@@ -226,9 +226,9 @@ class _State:
     def _line_search(self, direction: Array, along: Array) -> Array:
         """Return the step size of each problem: 1, halved up to 60 times until its objective decreases enough.
 
-        `along` are the margins of `direction`. `direction` (problems, columns) is the direction of the step. Where the
-        expected decrease is within the rounding error of the objective, the step size is 1. The stored values of the
-        objectives are updated.
+        `direction` (problems, columns) is the direction of the step, and `along` (problems, rows) its margins. After 60
+        halvings the step size is used as it is. Where the expected decrease is within the rounding error of the
+        objective, the step size is 1. The stored values of the objectives are updated.
         """
         size, fall = np.ones(len(direction)), (self.gradient * direction).sum(axis=1)
         blur = 1e-13 * (np.abs(self.value) + np.abs(self.tilt * self.weights).sum(axis=1) + 1)

@@ -1,4 +1,7 @@
-"""A private comparison of a linear regression with the noisy mean of the target, by noisy sums."""
+"""A private test of whether a linear regression predicts better than the noisy mean of its target.
+
+The test releases two noisy sums over rows.
+"""
 
 from __future__ import annotations
 

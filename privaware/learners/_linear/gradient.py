@@ -106,11 +106,11 @@ class LinearGradient:
     def margins(self, weights: Tensor, columns: list[int], reach: float) -> np.ndarray:
         """Return, for each block of columns, the exact sum over rows of the clipped margin of the row's class.
 
-        The result is (blocks,). `columns` are the numbers of columns of the blocks, in their order, and `weights` are
-        (classes, width + 1). The margin of a block is the output of the row's own class minus the mean output of all
-        classes, computed from the block's columns alone, without bias. It is divided by `reach` standard deviations,
-        and clipped to [-1, 1]. One standard deviation is that of the output which random weights of the size of
-        `weights` would give a block of norm `1 / sqrt(blocks)`.
+        The result is (blocks,). `columns` says how many columns each block has, in order, and `weights` are (classes,
+        width + 1). The margin of a block is the output of the row's own class minus the mean output of all classes,
+        computed from the block's columns alone, without bias. It is divided by `reach` standard deviations, and clipped
+        to [-1, 1]. Here one standard deviation is the standard deviation of the output of a block of norm `1 /
+        sqrt(blocks)` under random weights of the size of `weights`.
         """
         above = weights - weights.mean(0)
         above[:, -1] = 0.0
@@ -130,11 +130,12 @@ class LinearGradient:
         return np.array(sums)
 
     def gains(self, weights: Tensor, mean: float) -> Total:
-        """Return two exact sums over the rows of a regression, as one `Total`: the gains over `mean`, then the targets.
+        """Return two exact sums over the rows of a regression: the gains over `mean`, and the targets.
 
-        `mean` is a constant prediction, and the outputs are those of the linear model with `weights` (1, width + 1).
-        The gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the
-        output is clipped to [-1, 1] first.
+        Both are in one `Total`, whose property `value` is the tensor (2,) of the sum of gains and the sum of targets.
+        `mean` is a constant prediction, and the outputs come from the linear model with `weights` (1, width + 1). The
+        gain of a row is ((target - mean)^2 - (target - output)^2) / DEVIATION^2, clipped to [-1, 1], where the output
+        is clipped to [-1, 1] first.
         """
         total = Total()
         for chosen, _, outputs in self._outputs(weights):
@@ -269,9 +270,9 @@ class LinearGradient:
 
     @property
     def _residual_step(self) -> float:
-        """The power of two whose multiples residuals are.
+        """The step of residuals: a power of two; residuals are rounded to multiples of it.
 
-        The largest absolute residual is `RESIDUAL_STEPS.bound` steps.
+        An absolute residual is at most `RESIDUAL_STEPS.bound` steps.
         """
         largest = self.norm / self.constant  # the norm of a row is at least its constant
         return Lattice(bound=min(1.0, largest) if self.classes else largest, bits=RESIDUAL_STEPS.bits).step

@@ -99,10 +99,11 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSums(Sum[SparseRows, Totals, Tensor]):
-    """The sum of the gradients at `weights`, each clipped to `norm`, over all rows or, if not None, the sample `batch`.
+    """The sum of the gradients of rows at `weights`, each clipped to `norm`.
 
-    `classes` is the number of classes (0 in a regression), and `constant` the number appended to every row. One row
-    changes the sum by at most `norm`. The learner adds the noise, so `release` raises.
+    The sum is over the rows in the sample `batch`, or over all rows if `batch` is None. `classes` is the number of
+    classes (0 in a regression), and `constant` the number appended to every row. One row changes the sum by at most
+    `norm`. The learner adds the noise, so `release` raises `NotImplementedError`.
     """
 
     weights: Tensor
@@ -144,7 +145,8 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
 class Gains(Sum[SparseRows, Total, Tensor]):
     """The exact sums of `LinearGradient.gains`: how much better a regression predicts than the constant `mean`.
 
-    The weights and settings are those of `at`. The learner adds the noise, so `release` raises.
+    `at` provides the weights and settings; its batch is ignored, so the sums are over all rows. The learner adds the
+    noise, so `release` raises `NotImplementedError`.
     """
 
     at: ClippedSums
@@ -179,7 +181,7 @@ class PartsGradient:
     def batch(self, rate: float, rng: Rng) -> Batch | None:
         """Return the Poisson sample of one step at sampling rate `rate`; None if `rate` is 1.
 
-        None stands for all rows. The same rows are sampled as if all rows were in memory.
+        None stands for all rows. Whether a row is sampled does not depend on how rows are split into parts.
         """
         if rate == 1:
             return None

@@ -2,14 +2,14 @@
 
 A block that separates the classes better gets a larger weight.
 
-Clipping bounds the total gradient norm, so an uninformative feature block takes signal away from the others.
+Clipping bounds the total gradient norm, so an uninformative feature block takes signal away from the other blocks.
 1. In the first steps all blocks have the same norm.
 2. For each row and block, the margin is the output of the row's class minus the mean output of all classes, at the
    released weights. Noisy sums of these margins are released.
 3. In the later steps each block has a norm that grows with its noisy margin.
 
-Margins are computed from released weights, so the sum for a block needs one noisy number. The norm of the block's
-weights would have noise that grows with the number of its columns.
+Each block needs only one noisy number, the sum of its margins. The norm of a block's released weights would be a worse
+measure, because it contains noise that grows with the number of columns of the block.
 
 >>> import numpy as np
 >>> parts = ((2, 1.0), (1, 1.0))
@@ -84,10 +84,11 @@ def part_weights(noisy_margins: np.ndarray, parts: Parts, deviation: float) -> n
 
 
 def with_kept(weights: np.ndarray, parts: Parts) -> np.ndarray:
-    """Return one weight for each block in `parts`: `weights` for the first blocks, own norms for all later ones.
+    """Return one weight for each block in `parts`.
 
-    `weights` are first scaled to norm 1. A later block, such as the other columns of a table with images, keeps its
-    norm in `parts`: alone it may separate the classes poorly, although it adds to the other blocks.
+    The first `len(weights)` blocks get `weights`, scaled to norm 1. Every later block gets its norm in `parts`. Such a
+    block, for instance the other columns of a table with images, may separate the classes poorly alone and still
+    improve predictions together with the other blocks.
     """
     kept = [length for _, length in parts[len(weights) :]]
     return np.concatenate([weights / np.linalg.norm(weights), kept])

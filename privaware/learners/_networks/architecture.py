@@ -41,10 +41,10 @@ def expect_tables(name: str, **settings: Any) -> None:
 def network_feature(schema: Schema, description: dict[str, Any] | None = None) -> Any:
     """Return the feature object that makes a network's inputs by default, for the form of data in `schema`.
 
-    Images are standardised. Tables become one-hot rows, and texts hashed n-grams, scaled so that entries have a size of
-    about 1. `description` is the description of the architecture, or None for the default one. Texts for the
-    architecture `SEQUENCE` become word codes; the entries `words` and `length` of the description, if present, are
-    passed to `WordCodes`.
+    Pixels of images are standardised with the constants mean 0.5 and deviation 0.25. Tables become one-hot rows, and
+    texts hashed n-grams, scaled so that entries have a size of about 1. `description` is the description of the
+    architecture, or None for the default one. Texts for the architecture `SEQUENCE` become word codes; the entries
+    `words` and `length` of the description, if present, are passed to `WordCodes`.
     """
     if schema.form == "text" and (description or {}).get("name") == SEQUENCE:
         sizes = {name: value for name, value in (description or {}).items() if name in ("words", "length")}
@@ -62,8 +62,8 @@ def architecture(description: dict[str, Any] | None, schema: Schema, chain: tupl
     """Return the full description of the network `description`, or of a small default network if `description` is None.
 
     `chain` is the tuple of features that are applied first. Entries "inputs" and "outputs" that `description` leaves
-    out are added. Raise `WrongInput` if it does not fit the number of classes in `schema` (one output in a regression)
-    or the shape of rows after the features.
+    out are added. Raise `WrongInput` if `description` does not fit the form of data or the number of classes in
+    `schema` (one output in a regression), or the shape of rows after the features.
     """
     if (description or {}).get("name") == SEQUENCE and schema.form != "text":
         raise WrongInput(

@@ -96,8 +96,9 @@ class Condensation:
 
         The examples start as standard normal noise. `query(network)` returns the noisy gradients of the private rows,
         by name of the parameter, and `build()` returns a random network. `generator` draws the initial examples and
-        their order in batches, and `progress` is called after each query. After each network the examples are saved in
-        `journal`, if there is one; an interrupted run resumes from it.
+        their order in batches. After each query `progress` is called with the number of finished queries, the number
+        of all queries, the seconds left and "gradient queries". After each network the examples are saved in `journal`,
+        if there is one; an interrupted run resumes from it.
         """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
         known = None if journal is None else journal.load("examples")

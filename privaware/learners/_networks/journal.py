@@ -1,9 +1,9 @@
 """Intermediate releases of a learner on disk, so that an interrupted run resumes instead of starting over.
 
-Only values that the charge covers are saved: noisy labels and results of noisy gradients. A noisy value that was not
-saved is drawn again; nobody has seen the first draw. The folder belongs to one run and is named after its charge. Every
-file contains a fingerprint of that name, so a file of another run is refused. The folder is removed before the result
-is published.
+Only values whose privacy cost the run has already charged to the ledger are saved: noisy labels and results of noisy
+gradients. A noisy value that was not saved is drawn again; nobody has seen the first draw. The folder belongs to one
+run and is named after its charge. Every file contains a fingerprint of that name, so a file of another run is refused.
+The folder is removed before the result is published.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ MARK = "fingerprint"
 class ReleaseJournal:
     """Arrays of releases, saved by name as files in `folder`; nothing is saved if `folder` is None.
 
-    `settings` are the public facts that the releases depend on. A file that was saved with other settings, or in a
-    folder of another name, is refused.
+    `settings` are the public facts that the releases depend on. Reading a file that was saved with other settings, or
+    in a folder of another name, raises `WrongInput`.
     """
 
     folder: Path | None
     settings: tuple[Any, ...]
 
     def kept(self, name: str, release: Callable[[], Parts]) -> Parts:
-        """Return the arrays saved under `name`; if there are none, call `release`, save its result and return it."""
+        """Return the arrays saved under `name`; if there are none, call `release`, save its result and return it.
+
+        The arrays are a dictionary from name to array, as is the result of `release`.
+        """
         known = self.load(name)
         if known is not None:
             return known

@@ -51,7 +51,7 @@ class PlainDescent:
     gradient of a batch is clipped to `norm`, so one learning rate suits inputs of any size. The learning rate falls
     from `lr` to 0. `mixup` is the parameter of the Beta distribution that mixes pairs of examples (0 for no mixing).
     `decay` is the weight decay, and `augment` a function of `_networks/augmentation.py`. `progress` is called after
-    each step (`Progress`).
+    each step (`Progress`). If there are fewer rows than `batch`, a batch holds some rows more than once.
     """
 
     steps: int
@@ -68,8 +68,8 @@ class PlainDescent:
     def run(self, module: Any, inputs: Any, targets: Targets, rng: Rng) -> Any:
         """Return a trained copy of `module`, in evaluation mode.
 
-        `inputs` are rows after the features; entries that are not finite become 0. `targets` has one of the forms of
-        `Targets`.
+        `inputs` are rows after the features; entries that are not finite become 0. `targets` are class codes (rows),
+        class probabilities (rows, classes), or a function as `Targets` describes.
         """
         return self.run_population([module], inputs, targets, rng)[0]
 
@@ -88,8 +88,8 @@ class PlainDescent:
         `targets` has one of the forms of `Targets`. Network i is trained on the rows at positions `parts[i]`, by
         default on all rows. It depends on its own part alone, bit for bit on a CPU: it has its own random numbers, and
         all shapes follow from `batch` and `steps`. `batches` holds one iterator for each network, which yields `batch`
-        positions in `inputs` at a time (-1 means no example); it replaces the shuffled batches of `parts`. Without any
-        row the same number of steps is taken on inputs and targets of zeros.
+        positions in `inputs` at a time (-1 means no example); it replaces the shuffled batches of `parts`. If `inputs`
+        or a part has no rows, the same number of steps is taken on inputs and targets of zeros.
         """
         import torch
 
@@ -261,7 +261,10 @@ class _Networks:
         }
 
     def shorten_gradients(self, norm: float) -> None:
-        """Clip the stored gradient of each network to `norm`, in place; replace a gradient that is not finite by 0."""
+        """Clip the stored gradient of each network to `norm`, in place.
+
+        If the norm of a network's gradient is not finite, its whole gradient becomes 0.
+        """
         import torch
 
         gradient = self.theta.grad
@@ -281,9 +284,9 @@ class _Networks:
 
 
 def _padded(targets: Any) -> Any:
-    """Return `targets` unchanged, or with one target of zeros for each network if there are no rows.
+    """Return the tensor `targets` unchanged; if it has no rows, return targets of zeros for one row instead.
 
-    `targets` is a tensor of class codes or class probabilities, as `Targets` describes.
+    `targets` holds class codes or class probabilities, for all networks or for each, as `Targets` describes.
     """
     rows = targets.ndim - 1 - targets.is_floating_point()
     return targets if targets.shape[rows] else targets.new_zeros([size or 1 for size in targets.shape])

@@ -55,8 +55,8 @@ class PlainNetwork(Learner):
     mirror : bool
         Whether every second image of a batch is mirrored left to right.
     device, progress, journal
-        The device, a progress callback and a folder of intermediate releases from which an interrupted run resumes.
-        They do not change the released model.
+        The device, a progress callback (`Progress`) and a folder of intermediate releases from which an interrupted run
+        resumes. They do not change the released model.
     """
 
     architecture: dict[str, Any] | None = None
@@ -100,9 +100,9 @@ class PlainNetwork(Learner):
     ) -> list[Model]:
         """Train `learners` on the same rows and return their models in the same order.
 
-        Learners of equal settings are trained together. `noise` is one noise multiplier for all or one for each. Each
-        model is a release of its own, with its own noise. If there are several learners, their setting `journal` is
-        ignored.
+        Learners of equal settings are trained together. `noise` is one noise multiplier for all learners, or one for
+        each. Each model is a separate release, with its own noise. If there are several learners, their setting
+        `journal` is ignored.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         trained: dict[int, Model] = {}
@@ -155,8 +155,8 @@ class PlainNetwork(Learner):
     def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
         """Return the settings of a training on `rows` rows, a public number; with 0 rows it has no steps.
 
-        If a learner trains `turns` networks one after another, `turn` is the number of this training, from 0. It is
-        used for the reports of progress.
+        If a learner trains `turns` networks one after another, `turn` is the number of this training, from 0. Both only
+        change the progress that is reported.
         """
         batch = max(1, min(self.batch, math.ceil(rows)))
         steps = math.ceil(self.epochs * rows / batch) if self.steps is None or not rows else self.steps

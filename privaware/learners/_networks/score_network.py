@@ -1,9 +1,10 @@
-"""The score network of noise-conditional generation, its training, and annealed Langevin dynamics.
+"""A score network that generates images, its training, and annealed Langevin dynamics.
 
-The network is a RefineNet with instance norm that keeps the means of channels. It has residual blocks (the second one
-halves the image, later ones are dilated), then blocks that merge fine and coarse features. It returns the score times
-the noise level. With `classes` it also learns one image for each class. The score is then the score of a normal
-distribution around the class image, plus the network's correction.
+A score network estimates the gradient of the log density of noisy images. The network is a RefineNet with instance norm
+that keeps the means of channels. It has residual blocks (the second one halves the image, later ones are dilated), then
+blocks that merge fine and coarse features. It returns the score times the noise level. With `classes` it also learns
+one image for each class. The score is then the score of a normal distribution around the class image, plus the
+network's correction.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class ScoreNetwork(nn.Module):
 
 
 class _RefineNet(nn.Module):
-    """Residual stages, followed by blocks that merge their features from the coarsest stage to the finest."""
+    """Residual stages, followed by blocks that merge their features from the coarsest stage to the finest.
+
+    It maps images (images, channels, height, width) to the same shape.
+    """
 
     def __init__(self, shape: tuple[int, ...], width: int, stages: int) -> None:
         super().__init__()
@@ -117,9 +121,10 @@ class _InstanceNormPlus(nn.Module):
 
 
 class _Residual(nn.Module):
-    """Two normalised convolutions plus a shortcut, which is the identity if `plain` and a convolution otherwise.
+    """The sum of two stacked convolutions, each after a norm, and a shortcut.
 
-    If `halve`, the result is averaged over squares of 2 x 2 pixels.
+    The shortcut is the identity if `plain`, and a convolution otherwise. If `halve`, the result is averaged over
+    squares of 2 x 2 pixels.
     """
 
     def __init__(self, inputs: int, outputs: int, *, dilation: int, halve: bool = False, plain: bool = True) -> None:
@@ -158,10 +163,10 @@ class _ConvUnits(nn.Module):
 
 
 class _Refine(nn.Module):
-    """A block that adds up the features of a stage and coarser features, if there are any, and adds chained pooling.
+    """A block that adds the features of a stage and of a coarser stage, if there is one, and then adds chained pooling.
 
-    `inputs` are the channels of each input, the finest first; coarser inputs are resized to the finest. The result has
-    `outputs` channels.
+    `inputs` holds the number of channels of each input, the finest first; coarser inputs are resized to the finest. The
+    result has `outputs` channels.
     """
 
     def __init__(self, inputs: Sequence[int], outputs: int, blocks: int) -> None:
@@ -188,7 +193,7 @@ class _Refine(nn.Module):
 
 
 class Denoising(nn.Module):
-    """A module that returns the denoising residuals of a score network: `level * score + noise`.
+    """A module that returns the denoising residuals of the score `network`: `level * score + noise`.
 
     For each image, `draws` pairs of a noise level and standard normal noise are used. A call with images and one-hot
     classes returns (images, draws * pixels). All images share the same levels and noise, which are buffers that `draw`
@@ -229,7 +234,9 @@ def residual_loss(residuals: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreTraining:
-    """`steps` steps of Adam on gradients that the caller provides; the result is a moving average of the weights.
+    """Training by `steps` steps of Adam on gradients that the caller provides.
+
+    The result is the exponential moving average of the weights.
 
     The decay of the average at step s, counted from 1, is `min(ema, s / (s + 10))`. `progress` is called after each
     step (`Progress`).
@@ -275,8 +282,8 @@ class ScoreTraining:
 def _state(step: int, parameters: Sequence[Tensor], optimiser: torch.optim.Adam, average: nn.Module) -> Parts:
     """Return the state of a training after `step` steps, as arrays by name, from which the next step can start.
 
-    It holds the `parameters`, the averaged weights of the network `average`, and both moments of `optimiser`: functions
-    of noisy gradients.
+    The arrays are `step`, the `parameters`, the averaged weights of the network `average`, and both moments of
+    `optimiser`.
     """
     moments = [optimiser.state[parameter] for parameter in parameters]
     groups: dict[str, Sequence[Tensor]] = {

@@ -48,7 +48,7 @@ MOST_NORM = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Learner):
-    """A network trained by clipped noisy gradient descent; each learner declares `norm`, `lr` and its update.
+    """A network trained by clipped noisy gradient descent; each subclass sets `norm`, `lr` and the update rule.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Network(Learner):
         Schedule of the learning rate, such as {"name": "cosine", "end": 0.1}; its lengths `every` and `over` count
         epochs.
     noise_schedule : dict, optional
-        Schedule of the factor on the noise multiplier; it determines the cost too.
+        Schedule of the factor by which the noise multiplier is multiplied in each step; the cost includes it.
     copies : int
         Number of randomly shifted copies of each image, or 1 for the image itself; the mean gradient over a row's
         copies is clipped. More than 1 is for images without `features` only.
@@ -88,7 +88,8 @@ class Network(Learner):
         Descriptions of `privaware.features` that are applied to a row first; by default they are chosen from the
         schema.
     trainable : list of bool, optional
-        For each layer with parameters, whether it is trained or keeps its initial weights.
+        For each layer with parameters, whether it is trained; a layer that is not keeps the weights at which training
+        starts.
     precision : str
         "float32", "tf32" or "bf16". In a lower precision products are rounded, and gradients are clipped slightly below
         `norm`.
@@ -182,8 +183,8 @@ class Network(Learner):
         """Train `learners` on the same rows and return their models in the same order.
 
         With `subsets`, learner i trains on the rows at positions `subsets[i]`. Learners whose settings allow it
-        (`_recipes`) are trained as one stack. `noise` is one noise multiplier for all or one for each. Each model is a
-        release of its own: the cost is the composition of all of them.
+        (`_recipes`) are trained as one stack. `noise` is one noise multiplier for all learners, or one for each. Each
+        model is a separate release, so the cost is the composition of the costs of all models.
         """
         noises = [float(value) for value in (noise if isinstance(noise, Sequence) else [noise] * len(learners))]
         models: dict[int, Model] = {}
@@ -204,7 +205,7 @@ class Network(Learner):
     def truncated(self, schema: Schema, share: float, initial: Model | None = None) -> Self:
         """Return this learner with a fraction `share` of its steps, rounded up and at least one.
 
-        Training starts from the weights of `initial`, or anew if it is None.
+        Training starts from the weights of `initial`, or from new random weights if it is None.
         """
         steps = math.ceil(share * self._descent(schema, 1.0).steps)
         return replace(self, steps=max(1, steps), initial=initial)
@@ -293,7 +294,7 @@ class Network(Learner):
 class MomentumNetwork(Network):
     """A network trained by clipped noisy gradient descent with momentum: the base class of `dpsgd` and its variants.
 
-    `Network` explains the other settings.
+    The other settings are those of `Network`.
 
     Parameters
     ----------
@@ -355,7 +356,7 @@ def _train(networks: list[Network], data: Data, noises: list[float], rng: Rng, s
 
 
 def _transformed(chain: tuple[Any, ...], data: Data, device: str) -> np.ndarray:
-    """Return the rows of `data` after the features in `chain`, a tuple of features applied in order.
+    """Return the rows of `data` after the features in `chain`, a tuple of features applied in order, as (rows, ...).
 
     The last result is cached, because a search asks for the same rows many times; do not change the array.
     """
@@ -373,10 +374,9 @@ _last: list[Any] = []
 def _recipes(networks: Sequence[Network], noises: Sequence[float]) -> list[list[int]]:
     """Return groups of positions in `networks`; the networks of a group can be trained as one stack of models.
 
-    `noises` are their noise multipliers. The networks of a group may differ only in architecture, learning rate,
-    clipping norm, trained layers and noise multiplier. If the clipping rule depends on the noise multiplier, theirs are
-    equal; if it has bounds that depend on `norm`, so are their clipping norms. Either all or none of the noise
-    multipliers are 0.
+    `noises` holds the noise multiplier of each network. The networks of a group may differ only in architecture,
+    learning rate, clipping norm, trained layers and noise multiplier. With quantile clipping, all networks of a group
+    have the same noise multiplier and clipping norm. Either all or none of the noise multipliers of a group are 0.
     """
     alike = [replace(network, architecture=None, lr=1.0, norm=1.0, trainable=None) for network in networks]
     groups: list[list[int]] = []

@@ -1,8 +1,8 @@
-"""The cell of DPNAS: nodes are sums of operations on earlier nodes, and the output is all nodes concatenated.
+"""The cell of DPNAS: nodes are sums of operations on earlier nodes; the output concatenates all nodes but node 0.
 
 On a GPU each operation is one kernel that accumulates into its node inside the output tensor, so neither the sums nor
-the concatenation need a pass of their own. On other devices, and if an operation has no kernel, the layers run one by
-one. Under autograd they also run one by one, unless a training engine replaces `CellGraph.node_outputs` and calls
+the concatenation need a separate pass. On other devices, and if an operation has no kernel, the layers run one by one.
+Under autograd they also run one by one, unless a training engine replaces `CellGraph.node_outputs` and calls
 `run_kernels_backward`, which computes the gradients without autograd.
 """
 
@@ -48,10 +48,10 @@ WINDOW = (3, 1, 1)
 
 
 class CellGraph(nn.Module):
-    """Base of cells: graphs of nodes, of which node 0 is the output of the layer `entry`.
+    """Base of cells: graphs of nodes, where node 0 is the output of the layer `entry`.
 
-    The method `node_outputs` computes the `nodes` nodes after node 0. Subclasses define `forward`. A training engine
-    may replace `node_outputs`.
+    `nodes` is the number of nodes after node 0; the method `node_outputs` computes them. Subclasses define `forward`. A
+    training engine may replace `node_outputs`.
 
     With `bf16` the GPU kernels store nodes as BF16 if `torch.backends.cuda.matmul.allow_tf32` is set, because memory
     bandwidth limits the kernels. The next layer must accept BF16, as `MaxPool2x2` does.
@@ -69,9 +69,9 @@ class CellGraph(nn.Module):
     def node_outputs(self, first: Tensor, edges: Sequence[Edge]) -> Tensor:
         """Return nodes 1 to `self.nodes`, concatenated along the channels.
 
-        `first`, the output of the entry, is node 0. A later node is the sum of the operations on the `edges` that end
-        in it, which are in the order of their end nodes. GPU kernels compute the nodes if autograd is off and every
-        operation has a kernel; otherwise the layers do.
+        `first`, the output of the entry, is node 0. An edge is (start node, end node, operation), and `edges` are in
+        the order of their end nodes. A later node is the sum of the operations on the edges that end in it. GPU kernels
+        compute the nodes if autograd is off and every operation has a kernel; otherwise the layers do.
         """
         if not torch.is_grad_enabled():
             calls = kernel_calls(first, edges)
@@ -85,8 +85,8 @@ class Cell(CellGraph):
     """A directed graph of nodes; `forward` returns nodes 1 to `nodes`, concatenated along the channels.
 
     An edge is (start node, end node, module), where node 0 is the output of the layer `entry`. A node is the sum of the
-    modules of the edges that end in it, each applied to its start node; an absent edge contributes zero. With `bf16`
-    the GPU kernels may store nodes as BF16.
+    modules of the edges that end in it, each applied to its start node; a node without edges is zero. With `bf16` the
+    GPU kernels may store nodes as BF16.
     """
 
     def __init__(self, entry: nn.Module, edges: Iterable[Edge], nodes: int, bf16: bool = False) -> None:
@@ -102,8 +102,8 @@ class Cell(CellGraph):
 class MaxPool2x2(nn.MaxPool2d):
     """Max pooling of 2 x 2 blocks: by a Triton kernel for contiguous images on a GPU, else by PyTorch's layer.
 
-    The kernel saves one byte for each block for the backward pass instead of eight. Its output is float32, also for
-    BF16 inputs.
+    The kernel saves one byte for each block for the backward pass instead of eight. The output of the kernel is
+    float32, also for BF16 inputs.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class _PlainGroupNorm(torch.autograd.Function):
 def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
     """Return nodes 1 to `nodes` of a cell, concatenated along the channels; each operation is computed by its layer.
 
-    `first` is node 0.
+    `first` is node 0. An edge is (start node, end node, operation). A node without edges is zero.
     """
     return torch.cat(node_states([first], edges, nodes)[1:], dim=1)
 
@@ -174,7 +174,8 @@ def run_layers(first: Tensor, edges: Sequence[Edge], nodes: int) -> Tensor:
 def node_states(inputs: Sequence[Tensor], edges: Sequence[Edge], nodes: int) -> list[Tensor]:
     """Return all nodes of a cell: the `inputs`, which are the first nodes, and the `nodes` nodes after them.
 
-    A node after the inputs is the sum of the operations on the edges that end in it. A node without edges is zero.
+    An edge is (start node, end node, operation). A node after the inputs is the sum of the operations on the edges that
+    end in it. A node without edges is zero.
     """
     states = list(inputs)
     for end in range(len(inputs), len(inputs) + nodes):
@@ -280,7 +281,7 @@ def run_kernels(
 
     A node is the sum of the `calls` that end in it; a node without calls is zero. `first` is node 0. Unless `keep` is
     True, the list of tensors for the backward pass is incomplete. `weights` are the filters of the convolutions in the
-    order of `calls`, each (models, channels, 1, 3, 3).
+    order of `calls`, each (models, channels, 1, 3, 3); each model has equally many consecutive examples of `first`.
     """
     out = first.new_empty(len(first), nodes * first.shape[1], *first.shape[2:], dtype=dtype)
     saved: list[Tensor] = []

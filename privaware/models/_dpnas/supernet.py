@@ -51,7 +51,7 @@ class SharedCell(CellGraph):
         return self.node_outputs(self.entry(x), chosen)
 
     def extract(self, cell: tuple[str, ...]) -> Cell:
-        """Return a `Cell` with one operation an edge, named by `cell`; it shares its layers with this module."""
+        """Return a `Cell` with the operation that `cell` names for each edge; it shares its layers with this module."""
         chosen = [
             (start, end, edge[op])  # type: ignore[index]
             for (start, end), edge, op in zip(edge_ends(self.nodes), self.edges, cell, strict=True)
@@ -100,7 +100,8 @@ class Supernet(nn.Module):
     def parameter_edges(self) -> dict[str, tuple[int, str] | None]:
         """Return, for the name of each parameter, (number of its edge, name of its operation).
 
-        The value is None for a parameter that belongs to no edge, which every cell uses.
+        Edges are numbered in the order of `edge_ends`, in the same way in every stage. The value is None for a
+        parameter that belongs to no edge, which every cell uses.
         """
         edges: dict[str, tuple[int, str] | None] = {}
         for name, _ in self.named_parameters():

@@ -12,10 +12,10 @@ A space is a plain dictionary, the same in Python and in TOML:
 {'architecture': {'name': 'fcn', 'hidden': [16]}, 'lr': 4.0}
 
 A point has a value for every active choice. A choice whose condition fails is absent, so points that build the same
-model are equal. In the template `build`, "$name" stands for the chosen value and "$one|other" for the value of the
-first active choice; an entry whose choice is absent disappears. `priced` names the choices that change the privacy cost
-of a candidate at a given noise multiplier (a batch size, a number of steps): a search has to know every cost before it
-reads a row.
+model are equal. In the template `build`, "$name" stands for the value of the choice `name`, and "$one|other" for the
+value of the first of the choices `one` and `other` that is active; an entry whose choices are absent disappears.
+`priced` names the choices that change the privacy cost of a candidate at a given noise multiplier (a batch size, a
+number of steps): a search has to know every cost before it reads a row.
 """
 
 from __future__ import annotations

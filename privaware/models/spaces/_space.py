@@ -1,6 +1,7 @@
 """A search space: its points, random draws, mutations and crossings of points, and the template of settings.
 
-In the template "$name" stands for the chosen value, and "$one|other" for the value of the first active choice.
+In the template "$name" stands for the value of the choice `name`, and "$one|other" for the value of the first of the
+choices `one` and `other` that is active.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ class Space:
     build : mapping
         The template of the learner's settings, in which "$name" stands for the value of choice "name".
     when : mapping
-        Conditions: choice `name` is active only if each earlier choice `other` has a value in `when[name][other]`. A
-        choice that is not in `when` is always active.
+        Conditions: choice `name` is active only if each choice `other` in `when[name]` is active and has a value in
+        `when[name][other]`; `other` must come before `name` in `choices`. A choice that is not in `when` is always
+        active.
     priced : tuple of str
         The names of choices that change the privacy cost at a given noise multiplier, such as a number of steps.
     learner : str
@@ -139,9 +141,9 @@ class Space:
     # Points
 
     def active(self, name: str, point: Mapping[str, Any]) -> bool:
-        """Return whether choice `name` is active: each choice in its condition `when` has an allowed value.
+        """Return whether choice `name` is active: each choice in its condition `when[name]` has an allowed value.
 
-        `point` has the values of the earlier choices. A choice without a condition is active.
+        `point` has the values of the active choices before `name`. A choice without a condition is active.
         """
         return all(other in point and point[other] in values for other, values in self.when.get(name, {}).items())
 
@@ -197,7 +199,7 @@ class Space:
         return point
 
     def mutate(self, point: Point, rng: np.random.Generator) -> Point:
-        """Return a copy of `point` with another value for one choice; both are uniform.
+        """Return a copy of `point` with another value for one choice; the choice and its value are drawn uniformly.
 
         Choices that become active are drawn at random, and those that become inactive are dropped. If no choice of the
         point has a second value, an unchanged copy is returned.

@@ -1,1 +1,1 @@
-"""Variants of private ranges; `workflow/run/plan.py` takes the variant that costs least together with the learner."""
+"""Variants of private ranges; a plan takes the variant with the smallest privacy cost together with the learner."""

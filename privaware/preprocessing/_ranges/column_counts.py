@@ -1,11 +1,11 @@
-"""Rounds of counts over rows that give ranges of columns, and the reading of these noisy counts.
+"""Counts of values in each column, and the ranges that are computed from these counts with noise.
 
-Counts: kinds, numbers in decades and on finer public grids, and words. Each round counts all columns and is released
-together. Counts are integers, so their sums are exact.
+Kinds of values, numbers in half decades and on finer public grids, and words are counted, in rounds. One round counts
+all columns and is one release. Counts are integers, so their sums are exact.
 
-Reading: the span of a column, its empty ends, and how many rows each cell holds. It is a function of released counts,
-so it has no privacy cost. Where noise dominates the counts, rows are taken to lie evenly between the bounds: a bound
-that is too wide loses little, a bound that cuts off half of the rows loses much.
+The range of a column, its empty ends, and the number of rows in each cell are computed from released counts, at no
+privacy cost. Where noise dominates the counts, rows are assumed to lie evenly between the bounds: a bound that is too
+wide loses little, a bound that cuts off half of the rows loses much.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ def grid_between(low: float, high: float) -> np.ndarray:
     """Return the ascending edges of the cells of a grid between `low` and `high`.
 
     The edges are the union of two sets. The first set cuts the range into `EQUAL_CELLS` cells of equal width. The edges
-    of the second set lie closer together near an anchor: zero or, if zero is outside the range, the bound nearest to
-    zero. The last edge is the next float above `high`, so a value equal to `high` lies in the last cell.
+    of the second set are closer together near an anchor: zero or, if zero is outside the range, the bound nearest to
+    zero. Their distances from the anchor grow geometrically, from 0.001 of the range to less than half of it. The last
+    edge is the next float above `high`, so a value equal to `high` lies in the last cell.
     """
     anchor, reach = min(max(0.0, low), high), high - low
     sizes = reach * np.geomspace(1e-3, 0.5, EQUAL_CELLS // 2)[:-1]
@@ -125,10 +126,12 @@ def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, 
 def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
     """Return the bounds of the cells that stand out of the noise, extended to neighbours that hold rows.
 
-    `counts` are the noisy counts below, between and above the `edges`. If no cell stands out, the bounds are the ends
-    of the likeliest cell, where decades far from 1 are less likely a priori. `scale` is the standard deviation of the
-    noise of a count. A bound of absolute value at most `DECADES[0]` becomes 0, except that the upper bound becomes
-    `DECADES[0]` if the lower bound becomes 0 too.
+    `counts` are the noisy counts below, between and above the `edges`; the outermost cells end at -1e13 and 1e13.
+    `scale` is the standard deviation of the noise of a count. A cell stands out if its count exceeds 4 standard
+    deviations, or 5.5 if it reaches over 100 times as far from zero as the fullest cell; 3 are enough for a cell that
+    is no farther from zero than such a cell. If no cell stands out, the bounds are the ends of the likeliest cell,
+    where decades far from 1 are less likely a priori. A bound of absolute value at most 1e-6 (`DECADES[0]`) becomes 0,
+    except that the upper bound becomes 1e-6 if the lower bound becomes 0.
     """
     limits = np.concatenate([[-FARTHEST], edges, [FARTHEST]])
     distances = np.maximum(np.abs(limits[:-1]), np.abs(limits[1:]))
@@ -182,8 +185,9 @@ def shrunken(counts: np.ndarray, scale: float, rows: int) -> tuple[np.ndarray, f
 def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MAX_CUT_FRACTION) -> int:
     """Return how many of the first cells may be cut off, by the noisy `counts` of all cells; 0 if these would be all.
 
-    The cells that are cut off hold together at most `TAIL_FRACTION * rows` plus the rows that noise may hide, and at
-    most `most * rows`. `scale` is the standard deviation of the noise of a count.
+    The cells that are cut off hold together at most `TAIL_FRACTION * rows` plus the rows that noise may hide
+    (`HIDDEN_DEVIATIONS` standard deviations of the noise of their sum), and at most `most * rows`. `scale` is the
+    standard deviation of the noise of a count.
     """
     likely, kept = shrunken(counts, scale, rows)
     hidden = HIDDEN_DEVIATIONS * kept * scale * np.sqrt(np.arange(1, len(counts) + 1))
@@ -202,8 +206,9 @@ TARGET_WEIGHT = 2.0
 class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
     """The number of values of each kind (`COUNTED`) in each undecided column, as a matrix (columns, kinds).
 
-    `places` are the undecided columns with their positions, and `sensitivity` is the L2 sensitivity of all counts. The
-    release maps the name of a column to its noisy counts, in the order of `COUNTED`.
+    `places` are pairs of the position among the declared columns and the column, for the undecided columns.
+    `sensitivity` is the L2 sensitivity of all counts. The release maps the name of a column to its noisy counts, in the
+    order of `COUNTED`.
     """
 
     places: Places
@@ -306,9 +311,10 @@ class Located:
 class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
     """The number of values of each column in half decades of either sign, and how often each word occurs in `words`.
 
-    `grids` has the columns of numbers, and the sensitivity of all counts together. `words` are the columns of words. A
-    word that only one unit of up to `unit_rows` rows has is released with a probability of at most `delta`, over all
-    columns. See `ranked_counts` for the vector of counts that gets noise.
+    A half decade is a cell such as 1 to 3.16 or 3.16 to 10. `grids` has the columns of numbers, and the sensitivity of
+    all counts together. `words` are the columns of words. A word that only one unit of up to `unit_rows` rows has is
+    released with a probability of at most `delta`, over all columns. See `ranked_counts` for the vector of counts that
+    gets noise.
     """
 
     grids: Grids

@@ -74,9 +74,10 @@ def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) 
 
 
 def released(schema: Schema, columns: tuple[Column, ...], limits: tuple[float | None, float | None]) -> Schema:
-    """Return the schema with `columns`, and with `assumed` naming the facts that are assumed to be public.
+    """Return the schema with `columns`, and with the facts in `assumed` that are assumed to be public.
 
-    `limits` become the bounds of a regression target without bounds; declared bounds stay.
+    These facts are names and kinds of columns, the number of rows, and the classes if there are any. `limits` become
+    the bounds of a regression target without bounds; declared bounds stay.
     """
     low, high = limits if open_target(schema) else (schema.low, schema.high)
     given = GIVEN_BUT_PAID if open_columns(schema, "undecided") else GIVEN_KINDS
@@ -99,7 +100,7 @@ def outline(schema: Schema) -> Schema:
 
 
 def on_line(values: np.ndarray | Words | Spelt, column: Column) -> np.ndarray:
-    """Return the raw `values` of a column as floats: days for a date column, else numbers; NaN for anything else."""
+    """Return raw `values` of a column as floats: days since 1970 for a date column, else numbers; NaN if unreadable."""
     return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
 
 
@@ -130,7 +131,8 @@ def ranked_counts(counts: Counter[str]) -> tuple[list[str], np.ndarray]:
 def common_words(words: list[str], noisy: np.ndarray, threshold: float) -> tuple[tuple[str, ...], float]:
     """Return the `words` whose noisy count exceeds `threshold`, sorted, and the sum of these noisy counts.
 
-    `noisy` begins with the counts of `words`. If no count exceeds the threshold, the words are `NONE`.
+    `noisy` begins with the counts of `words`. If no count exceeds the threshold, the words are `NONE`, ("other",), and
+    the sum is 0.
     """
     above = noisy[: len(words)] > threshold
     passed = tuple(sorted(word for word, passes in zip(words, above, strict=True) if passes))

@@ -61,12 +61,15 @@ class TargetHistogramRange(Transformation):
     def outline(self, schema: Schema) -> Schema:
         """Return the schema as it will be after the release, with 0 and 1 as target bounds that are not known yet.
 
-        It is used to compute the cost of later mechanisms before a row is read.
+        Declared bounds stay. It is used to compute the cost of later mechanisms before a row is read.
         """
         return released(schema, schema.columns, (0.0, 1.0))
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
-        """Return the schema with bounds of the target; unchanged if it has bounds or classes."""
+        """Return the schema with bounds of the target; unchanged if it has bounds or classes.
+
+        `noise` is the scale of the Laplace noise of each count.
+        """
         schema = data.schema
         if not open_target(schema):
             return schema
@@ -75,9 +78,10 @@ class TargetHistogramRange(Transformation):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
-    """The number of targets in each cell between `EDGES`.
+    """The number of targets in each cell between neighbouring `EDGES`.
 
-    The release is (lower bound, upper bound), which `span` reads from the counts with Laplace noise.
+    The outermost cells also count values farther out. The release is (lower bound, upper bound), which `span` reads
+    from the counts with Laplace noise.
     """
 
     def partial(self, part: Data) -> np.ndarray:

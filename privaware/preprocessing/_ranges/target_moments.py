@@ -3,7 +3,7 @@
 The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds lie
 `reach` standard deviations on either side of the mean. A model that has learned nothing then predicts the mean, and
 noise that is proportional to the range is small. Targets outside the new bounds are clipped. The declared bounds stay
-if they lie inside the new bounds on both sides.
+if both lie inside the new bounds; otherwise the new bounds replace both.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; this use of them is this
 package's.
@@ -61,14 +61,14 @@ class TargetMomentsRange(Transformation):
         return Gaussian(noise=noise)
 
     def outline(self, schema: Schema) -> Schema:
-        """Return `schema` itself: its declared bounds stand for the bounds that the release may put in their place."""
+        """Return `schema` itself: its declared bounds stand in for the released bounds, which are not known yet."""
         return schema
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema with the new bounds of the target.
 
-        The schema must declare bounds of the target. It is returned unchanged if these bounds lie inside the new bounds
-        on both sides.
+        The schema must declare bounds of the target. It is returned unchanged if both of them lie inside the new
+        bounds; otherwise the new bounds replace both.
         """
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows

@@ -5,8 +5,8 @@ state of a two-layer LSTM, which reads the earlier operations. Training increase
 reward is above a moving baseline. An entropy bonus keeps the controller exploring.
 
 Papers: Pham et al. 2018, Efficient Neural Architecture Search, arXiv:1802.03268; Williams 1992. The topology is fixed,
-so there is no attention to predecessors: after the edges of a node the LSTM takes one more step, and its input is
-reset.
+so there is no attention to predecessors: after the edges of a node the LSTM takes one more step, and its next input is
+the start symbol again.
 Privacy: the controller sees only rewards. If the rewards are noised and charged, controller and proposals are
 post-processing.
 """
@@ -61,8 +61,8 @@ class Controller(nn.Module):
     def forward(self, count: int, generator: torch.Generator | None = None, cells: Tensor | None = None) -> Proposals:
         """Return `count` cells with the log-probabilities and entropies of their operations.
 
-        The cells are sampled with `generator`. If `cells` (`count`, edges), indices of operations, are given, they are
-        returned instead, and nothing is sampled.
+        The cells are sampled with `generator` (None: torch's global generator). If `cells` (`count`, edges), indices of
+        operations, are given, they are returned instead, and nothing is sampled.
         """
         begin = torch.full((count,), self.operations)
         start = self.embedding(begin)
@@ -98,8 +98,9 @@ class Controller(nn.Module):
 class Reinforce:
     """Training of a controller by Adam, with the mean of `-(reward - baseline) * log(p) - entropy * H` as loss.
 
-    `p` is the probability of a cell, and `H` is the mean entropy of its edges. The baseline starts at the mean of the
-    first rewards. After a step with n rewards it becomes `decay**n * baseline + (1 - decay**n) * mean(rewards)`.
+    `p` is the probability of a cell, and `H` is the mean entropy of its edges. `lr` is the learning rate of Adam, and
+    `entropy` the weight of `H`. The baseline is NaN before the first step, which sets it to the mean of its rewards.
+    After a step with n rewards it becomes `decay**n * baseline + (1 - decay**n) * mean(rewards)`.
     """
 
     def __init__(self, controller: Controller, *, lr: float = 3e-4, entropy: float = 0.05, decay: float = 0.99) -> None:

@@ -86,7 +86,8 @@ class SharedWeights:
     """A supernet and its private training: `step` changes the weights of one cell.
 
     `descent` has the settings of a step, `inputs` and `targets` are the training rows, `noise` is the noise multiplier
-    of a step, and `rows` the declared number of training rows. The parameters of `supernet` change in place.
+    of a step, and `rows` the declared number of training rows. `rng` draws samples and noise. The parameters of
+    `supernet` change in place.
     """
 
     update = _CellMomentum
@@ -135,8 +136,8 @@ class SharedWeights:
         """Return, for each of `cells`, the number of rows that it predicts correctly with the current shared weights.
 
         `inputs` and `targets` are as `tensors_of` returns them, and `declared` is the declared number of rows. The
-        prediction of a row depends on no other row: each cell is applied in microbatches of one shape. The attribute
-        `supernet.cell` changes.
+        prediction of a row depends on no other row: each cell is applied in microbatches of one shape, which depends on
+        no private value. The attribute `supernet.cell` changes.
         """
         images, classes, device = inputs.cpu().numpy(), targets.cpu().numpy(), self.owners.device
 
@@ -158,9 +159,9 @@ class SharedWeights:
 class CellScorer:
     """Computes noisy held-out accuracies of cells; nothing else is computed from the validation rows.
 
-    A call with m `cells` returns m scores, in the same order. Each validation row is sampled with probability `rate`,
-    once for all cells. A score is the noisy number of sampled rows that are predicted correctly, divided by `rate`
-    times the declared number of validation rows.
+    A call with m `cells` returns an array of m scores, in the same order. Each validation row is sampled with
+    probability `rate`, once for all cells. A score is the noisy number of sampled rows that are predicted correctly,
+    divided by `rate` times the declared number of validation rows.
 
     Privacy: one row adds at most 1 to each of the m counts and changes the prediction of no other row, so the L2
     sensitivity of their joint release is `sqrt(m)`. Each count gets Gaussian noise of standard deviation

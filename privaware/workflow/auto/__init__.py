@@ -1,4 +1,4 @@
-"""The choice of `auto`: the rules in `policy.toml`, and the signal below which a constant is trained (`Floor`)."""
+"""How `auto` chooses a learner: by the rules in `policy.toml`, and a constant below a least signal (`Floor`)."""
 
 from privaware.workflow.auto._choice import Choice, Stage, beside_columns, constant_choice, reads_texts
 from privaware.workflow.auto._considered import CHECKED, SEARCHED, considered, settled

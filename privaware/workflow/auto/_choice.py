@@ -1,7 +1,7 @@
 """The choice of `auto`: a learner with its settings and the releases before it; and tables with free text or images.
 
 For a table with free text or images, the rules for texts or images choose the learner. The feature `mixed` then puts
-the other columns, with the weight `columns`, beside the features of the texts or images.
+features of the other columns, scaled by its setting `columns`, beside the features of the texts or images.
 
 >>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
 [{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]
@@ -48,7 +48,7 @@ class Stage:
     share: float = 1.0
 
     def then(self, second: Mechanism[Any]) -> Then:
-        """Return the mechanism that runs this release first, then `second` on the rows that `join` returns."""
+        """Return the mechanism that makes this release first, then runs `second` on the rows that `join` returns."""
         return Then(
             first=self.mechanism, second=second, join=self.join, outline=self.outline, share=self.share, what=self.what
         )
@@ -102,8 +102,8 @@ def reads_texts(settings: Mapping[str, Any]) -> bool:
 def beside_columns(settings: Mapping[str, Any], *, images: bool = False) -> dict[str, Any]:
     """Return a copy of `settings` whose first feature, if it is in `TEXT_FEATURES`, is wrapped in the feature `mixed`.
 
-    `mixed` reads the other columns of a table, too. With `images` all features up to the first charged one are wrapped,
-    unless the first is `mixed` already. Other settings are copied unchanged.
+    `mixed` reads the other columns of a table, too. With `images` all features before the first charged one are
+    wrapped, unless one is `mixed` already. Other settings are copied unchanged.
     """
     if images:
         read = len(list(takewhile(names("features").__contains__, _names(settings))))

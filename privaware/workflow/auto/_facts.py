@@ -172,7 +172,8 @@ def expect_condition(rule: str, fact: str, condition: Any) -> None:
 def resolved(value: Any, facts: Facts) -> Any:
     """Return `value`, a setting or settings, with each text "$name" replaced by the quantity `name` for these `facts`.
 
-    Entries of a mapping whose quantity is None are left out. Raise `KeyError` for an unknown quantity.
+    Entries of a mapping whose quantity is None are left out; elsewhere None stays. Raise `KeyError` for an unknown
+    quantity.
     """
     if isinstance(value, str) and value.startswith("$"):
         return QUANTITIES[value[1:]](facts)

@@ -1,4 +1,4 @@
-"""When rows and budget are too few for anything but the private constant, from public facts.
+"""Decide from public facts when rows and budget are too few to train more than a private constant.
 
 What a model can learn follows from its signal: the declared rows times the strength mu of its releases. Here mu is
 `1 / noise`, where `noise` is the noise multiplier of a single Gaussian release of the same epsilon. Other costs (bounds
@@ -77,7 +77,7 @@ def share_for(event: Event, fraction: float) -> float:
 
     With this ratio the release takes about `fraction` of the budget of both: it is `sqrt((1 - fraction) / fraction /
     s)`. `event` is the cost of the learner at noise multiplier 1, and `s` is the sum of `(rate / noise)**2` over its
-    Gaussian releases; any other release adds 1.
+    Gaussian releases, where `rate` is the sampling rate (1 without sampling); any other release adds 1.
     """
     squares = 0.0
     for leaf, count in leaves(event):

@@ -76,7 +76,7 @@ class Rule:
     `use` has a `learner`, its `settings`, and the releases `before` it. `why` is the reason that the plan states.
     `cost` has the `seconds` for the features of one row on two cores, `gpu_seconds` on a GPU, the `width` of a row of
     features, and `sizes`: for each side in pixels to which images may be enlarged, the further seconds for one row. A
-    rule without `cost` has no time limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its
+    rule without `cost` is within every limit. `candidate` is the name of the rule in the benchmarks, and `evidence` its
     page of results.
     """
 
@@ -112,7 +112,7 @@ class Rule:
         return all(holds(condition, facts[fact]) for fact, condition in self.when.items() if fact != "installed")
 
     def seconds(self, facts: Mapping[str, Any]) -> float:
-        """Return the approximate seconds of features and training on `CORES` cores; on a GPU, of features only.
+        """Return about how many seconds features and training take on `CORES` cores; on a GPU, features only.
 
         `facts` are the values of `FACTS`, which give the number of rows and classes and the device.
         """
@@ -123,7 +123,11 @@ class Rule:
         return float(facts["rows"] * (self.cost.get("seconds", 0.0) + head))
 
     def obstacle(self, facts: Mapping[str, Any], limits: Limits, seconds: float) -> str:
-        """Return why the rule cannot be taken for `facts`; an empty text if it can. `seconds` is the time limit."""
+        """Return why the rule cannot be taken for `facts`; an empty text if it can.
+
+        The conditions of `when` must hold, the features fit into memory, and the network be installed. `seconds` is the
+        time limit; `limits.seconds` is not used.
+        """
         for fact, condition in self.when.items():
             if fact != "installed" and not holds(condition, facts[fact]):
                 return unmet(fact, condition, facts[fact])
@@ -265,8 +269,9 @@ def choose(
 
     `time_limit` replaces the seconds in the limits, and `metric` decides which constant prediction is meant. `policy`
     None means the default policy. A rule with image sizes is tried with each of them, the largest first, and then
-    without a size. `details` also name the first rule before it that only lacked a network, and the first that only
-    lacked time. Raise `WrongInput` if no rule can be taken.
+    without a size. `policy.floor` is not applied here. The sentences `details` of the choice also name the first
+    earlier rule that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be
+    taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)
@@ -316,7 +321,7 @@ def _learner(rule: Rule, schema: Schema, metric: str | None) -> str:
 def _considered(
     rules: list[tuple[Rule, str]], taken: str, facts: Mapping[str, Any], limits: Limits, seconds: float
 ) -> tuple[dict[str, Any], ...]:
-    """Return a row for each rule with its learner: whether and why it was taken for `facts`.
+    """Return a row for each pair (rule, learner) of `rules`: whether and why it was taken for `facts`.
 
     `taken` is the name of the rule that was taken, and `seconds` is the time limit.
     """

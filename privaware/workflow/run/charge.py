@@ -107,13 +107,14 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 class ChargedRun:
     """One run: its public facts, then its charge, then its result.
 
-    It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`,
-    `entry` and `name` exist then except in a dry run. `internal` scores, `notices` and `test_rows` are for the data
-    owner only. `search` is what the model card says about a search, and `score` what it says about a charged score.
-    `result` is the earlier release of a repeated run, if that release is not a model. `metric` names a score that
-    `internal` has beside the usual ones ("auc"). `seconds` is the time that `execute` took. `refusal` says why the
-    charge of a dry run would be refused. `check` is the requested check of persons, or None. `ranks_on` is the address
-    of a Ray cluster whose processes train a network together with this process, if there is one.
+    It holds training rows only between `charge` and `execute`. `plan` exists after `charge` was called; `ledger`, its
+    `entry` for this charge, and `name`, the name of the run in the ledger, exist then except in a dry run. `internal`
+    scores, `notices` and `test_rows` are for the data owner only. `search` is what the model card says about a search,
+    and `score` what it says about a charged score. `result` is the earlier release of a repeated run, if that release
+    is not a model. `metric` names a score that `internal` has beside the usual ones ("auc"). `seconds` is the time that
+    `execute` took. `refusal` says why the charge of a dry run would be refused. `check` is the requested check of
+    persons, or None. `ranks_on` is the address of a Ray cluster whose processes train a network together with this
+    process, if there is one.
     """
 
     plan: Plan
@@ -159,9 +160,9 @@ class ChargedRun:
 
     @property
     def ledger_file(self) -> str | None:
-        """The file of the charged ledger; None without a model, or if the file is not kept after the run.
+        """The file of the charged ledger; None if no model was released, or if the file is not kept after the run.
 
-        In a dry run it is the file of the existing ledger that a run would charge.
+        In a dry run it is instead the file of the existing ledger that a run would charge, or None.
         """
         if self.options.dry_run:
             return None if self._foreseen is None else str(self._foreseen.path)
@@ -332,8 +333,8 @@ class ChargedRun:
     def _show(self, notices: Callable[[], list[str]]) -> None:
         """Show the owner, before the charge, the plan, what `notices()` returns, and a question about persons.
 
-        The notices say which rows are left out, and what is unusual. Without a listener (`say`), the question whether
-        columns identify persons is a warning.
+        The notices say which rows are left out, and what is unusual. Without a listener (`say`), the plan is not shown,
+        notices are only kept, and the question whether columns identify persons is a warning.
         """
         for sentence in plan_lines(self.plan, self.schema, self.options):
             self.say(sentence)
@@ -390,7 +391,10 @@ class ChargedRun:
         self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
 
     def _expect_free_folder(self, place: Path | Ledger | None) -> None:
-        """Raise `WrongInput` if the output folder belongs to another charged run; `place` is the ledger of this run."""
+        """Raise `WrongInput` if the output folder belongs to another charged run.
+
+        `place` is the ledger of this run or its path, or None if there is no ledger yet.
+        """
         path = place.path if isinstance(place, Ledger) else place
 
         def is_own(ledger: Ledger, charge: Entry) -> bool:
@@ -580,10 +584,10 @@ class ChargedRun:
 
 
 def _expect_charged(entry: Entry | None) -> None:
-    """Raise `WrongInput` if this process may only resume a charged run, and `entry`, the charge of its run, is another.
+    """Raise `WrongInput` if this process may only resume a charged run, and `entry` is not the charge of that run.
 
-    The environment variable `ONLY_RESUME` has the number of the entry, or is empty if any entry will do. Without the
-    variable every run may be charged.
+    `entry` is None if the run is not charged. The environment variable `ONLY_RESUME` has the number of the entry, or is
+    empty if any entry (but not None) will do. Without the variable every run may be charged.
     """
     only = os.environ.get(ONLY_RESUME)
     if only is not None and (entry is None or only not in ("", str(entry.number))):

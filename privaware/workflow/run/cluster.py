@@ -61,7 +61,7 @@ Step = Callable[[Piece, Held], None]
 def _hold(key: int, view: View, make: Callable[[Any], Any], join: Join[Any] | None, piece: Piece, held: Held) -> None:
     """Compute `make` of each part of `view` on `piece`, and store the results in `held` under `key`.
 
-    `join` is as in `Parts.held`.
+    `join`, if given, merges small neighbouring results (see `Parts.held`).
     """
     held[key] = view.parts(piece, held).held(make, join)
 
@@ -159,8 +159,9 @@ class Pool(Protocol):
 class Cluster:
     """The pieces of a table on a pool of workers.
 
-    It records which worker holds which piece, and how many log steps each piece has followed. Several clusters may
-    share a pool. `near` says that this process can read the pieces, too.
+    `pieces` are the readers of the pieces, in order. The cluster records which worker holds which piece, and how many
+    log steps each piece has followed. Several clusters may share a pool. `near` says that this process can read the
+    pieces, too.
     """
 
     def __init__(self, pool: Pool, pieces: Sequence[Piece], *, near: bool = False) -> None:
@@ -177,7 +178,7 @@ class Cluster:
         return ClusterParts(self, View())
 
     def listed(self, view: View) -> list[Any]:
-        """Return all parts of `view` in this process.
+        """Return all parts of `view` in this process, in the order of the pieces.
 
         If this process can read the pieces, and `view` has no held parts, it reads them itself. Otherwise the workers
         send them.
@@ -189,7 +190,7 @@ class Cluster:
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
         """Let workers keep `make(part)` of each part of `view` in memory from the next sum on; return the key for it.
 
-        `join` joins small neighbouring parts, as in `Parts.held`.
+        `join`, if given, merges small neighbouring parts, as in `Parts.held`.
         """
         key = next(self._keys)
         self._log.append(partial(_hold, key, view, make, join))

@@ -42,7 +42,7 @@ def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
 def with_kinds(schema: Schema, kinds: Mapping[str, str]) -> Schema:
     """Return `schema` with the declared `kinds` of columns; the other columns stay as they are.
 
-    If only a column of images is used, the form is image. Lines about the target and about the column that identifies
+    If only a column of images is used, the form is image. Entries for the target and for the column that identifies
     persons are ignored. Raise `WrongInput` for another name that is not a column, for a word that is not a kind, and
     for data that are no table.
     """
@@ -100,7 +100,10 @@ def _quoted(text: str) -> str:
 
 
 def guess_sentences(schema: Schema) -> list[str]:
-    """Return sentences about columns without a released category, and about kinds that noisy counts left unclear."""
+    """Return sentences about columns no category of which was frequent enough to be released, and about unclear kinds.
+
+    A kind is unclear if noisy counts give it a probability below `SURE`.
+    """
     unsure = sorted((column for column in schema.columns if column.certainty < SURE), key=lambda each: each.certainty)
     lost = [column.name for column in schema.columns if column.kind == "category" and column.categories == NONE]
     sentences = []

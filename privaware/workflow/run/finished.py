@@ -49,8 +49,8 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
 def may_be_paid(folder: Path | None, ledger: Ledger, key: str) -> bool:
     """Return whether the command `key` would charge nothing if its rows are the same; no rows are read.
 
-    It charges nothing if one of its runs is not closed, or if `folder` has the complete result of one, published or
-    staged.
+    It charges nothing if one of its runs is not closed, or if `folder` (unless None) has the complete result of one,
+    published or staged.
     """
     entries = ledger.entries()
     closed = {entry.run: entry.files or {} for entry in entries if entry.kind == "finished"}
@@ -68,7 +68,7 @@ def _holds(folder: Path, files: Mapping[str, str]) -> bool:
 
 
 def _charge_named(folder: Path) -> str | None:
-    """Return the hash of the ledger entry that the result in `folder` names; None if there is no readable result."""
+    """Return the hash of the charge that the model or other result in `folder` names; None if none can be read."""
     if (folder / "model.json").is_file():
         try:
             return ModelCard.read(folder).ledger.entry

@@ -55,7 +55,7 @@ class Setting:
     what: str
 
     def json(self) -> dict[str, Any]:
-        """Return plain values; a default that JSON cannot hold becomes text."""
+        """Return plain values; a default that is not None, a bool, a number or a text becomes its `repr`."""
         plain = self.default is None or isinstance(self.default, (bool, int, float, str))
         return {**asdict(self), "default": self.default if plain else repr(self.default)}
 

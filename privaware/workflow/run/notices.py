@@ -31,7 +31,7 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
     schema : Schema
         The schema of the rows.
     options : RunOptions
-        The options of the run; `verbose` shows every sentence.
+        The options of the run; `verbose` shows every sentence of the plan, else its summary is shown.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
 
 
 def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str, type[Warning]]]]:
-    """Return the question whether columns identify persons, and warnings.
+    """Return (question, warnings): the question whether columns identify persons, and warnings for the caller.
 
     `source` has the rows and their schema. The question is an empty text if no column seems to identify persons. A
     warning is a pair of a sentence and its class. The question, if there is one, is also one of the warnings. If
@@ -81,8 +81,8 @@ def internal_scores(
     """Compute the scores of `model` on test rows, for the data owner only; they are never written or released.
 
     `coded` says whether the rows are already coded by a schema with bounds; otherwise they are coded by the schema of
-    `model` first. If `metric` is "auc" and the rows have both classes, the entry `auc` is added. Without rows, the only
-    entry is a `test_score` of None.
+    `model` first. The entries are those of `metrics.internal`, such as `test_score`. If `metric` is "auc" and the rows
+    have both classes, the entry `auc` is added. Without rows, the only entry is a `test_score` of None.
     """
     if rows is None or not len(rows):
         return {"test_score": None}

@@ -58,7 +58,7 @@ class RunArguments(TypedDict, total=False):
         charged for these rows before; or else a new DATA.ledger, or for a DataFrame a new ledger in the user's data
         folder. Built-in data are charged to run.ledger in `out`, or without `out` to a temporary ledger.
     new_ledger
-        Create a new ledger although another ledger has similar rows.
+        Create a new ledger although another ledger was charged for nearly the same rows.
     limit
         The total epsilon of a new ledger. Default: the epsilon of this run; for `advise`, `pilot` plus `epsilon`; for
         `crossover`, a given `total`.
@@ -208,7 +208,7 @@ class RunOptions:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The options of `privaware.data.read` that say how text files are read."""
+        """The options of `privaware.data.read` for text files: `header`, `sep`, `decimal` and `encoding`."""
         return {"header": self.header, "sep": self.sep, "decimal": self.decimal, "encoding": self.encoding}
 
     @property

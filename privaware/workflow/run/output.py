@@ -36,9 +36,9 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
     """Lock `folder` until the block or the process ends; raise `WrongInput` if another process uses it.
 
     Without the lock, two processes with the same command could mix their tensors and release two models for one charge.
-    Raise `WrongInput` if the folder holds a finished model or files of others; the file `ledger` may lie in it. If
-    `folder` did not exist, it is created, and removed at the end if it is still empty. The private folder inside is
-    created at once, so that an unwritable folder raises before anything is charged.
+    Raise `WrongInput` if the folder holds a finished model or any file that no interrupted run left; the file `ledger`
+    may lie in it. If `folder` did not exist, it is created, and removed at the end if it is still empty. The private
+    folder inside is created at once, so that an unwritable folder raises before anything is charged.
     """
     with ExitStack() as lock:
         with disk_errors(folder, "choose another --out"):
@@ -86,7 +86,7 @@ def disk_errors(folder: Path, advice: str) -> Iterator[None]:
 
 
 def set_time(path: Path, charged: str) -> None:
-    """Set the modification time of a file or folder, if it exists, to `charged`, the time of a ledger entry."""
+    """Set the modification time of `path`, if it exists, to `charged`, the ISO 8601 time of a ledger entry."""
     seconds = datetime.fromisoformat(charged).timestamp()
     with suppress(FileNotFoundError):
         os.utime(path, (seconds, seconds))

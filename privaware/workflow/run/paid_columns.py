@@ -29,9 +29,10 @@ def selection_stage(
 ) -> Stage:
     """Return the selection of columns by the selector `method` with `settings`, as a stage before `learner`.
 
-    `budget` has the `epsilon` and `delta` of selection and learner together. If the selection has a cost, the share of
-    the stage is set so that the selection takes about `FRACTION` of this epsilon. Raise `WrongInput` for an unknown
-    selector or setting, and if the data are not a table.
+    `learner` is the mechanism that trains on the selected columns. `budget` has the `epsilon` and `delta` of selection
+    and learner together. If the selection has a cost, the noise multiplier of the stage is set so that the selection
+    takes about `FRACTION` of this epsilon. Raise `WrongInput` for an unknown selector or setting, and if the data are
+    not a table.
     """
     selector = selector_for(schema, method, settings)
     outlined = schema if schema.bounded else outline(schema)

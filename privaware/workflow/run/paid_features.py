@@ -85,7 +85,7 @@ class PaidFeatures:
         schema: Schema,
         price: Callable[[Mechanism[Any], Schema], Event],
     ) -> PaidFeatures:
-        """Build the mechanism, with shares by which each charged feature takes about `FRACTION` of the budget.
+        """Build the mechanism, with `shares` at which each charged feature takes about `FRACTION` of the budget.
 
         `price(learner, schema)` returns the cost of training one model with noise multiplier 1. If the first of
         `described` is `pca` or `weigh`, or `normalise` on data that are not images, the default feature of the data

@@ -44,10 +44,10 @@ class DistinctValues:
     Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity.
     Privacy: epsilon-DP, by one Laplace release for each column. Let D be the number of different values. Adding a row
     adds 1 to D if its value is new, and 0 otherwise. Removing a row subtracts 1 if no other row has its value, and 0
-    otherwise. Replacing a row does both, which changes D by -1, 0 or 1. So the sensitivity is 1. For a single column
-    the same holds for all rows of one value, because they add 1 to D however many they are: the release protects the
-    persons of that column as it protects rows. Values are compared by a fixed 64-bit hash. The argument holds for any
-    function of the value, so equal hashes of different values change the count but not the sensitivity.
+    otherwise. Replacing a row removes one and adds one, which changes D by -1, 0 or 1. So the sensitivity is 1. For a
+    single column the same holds for all rows of one value, because they add 1 to D however many they are: the release
+    protects the persons of that column as it protects rows. Values are compared by a fixed 64-bit hash. The argument
+    holds for any function of the value, so equal hashes of different values change the count but not the sensitivity.
     Use when: it is not known whether a column identifies persons with several rows.
 
     Parameters
@@ -165,7 +165,7 @@ class PersonsCheck:
         return self.noise * math.log(len(self.columns) / (2 * ERROR))
 
     def repeated(self, counts: dict[str, float]) -> list[str]:
-        """Return the columns whose noisy number of different values is below the number of rows by over `margin`.
+        """Return the columns whose noisy number of different values is more than `margin` below the declared rows.
 
         `counts` has the noisy number of different values of each column.
         """
@@ -198,13 +198,13 @@ class PersonsCheck:
         ledger
             The ledger to charge.
         key
-            The key of this check among the runs of the ledger.
+            The key of this check among the runs of the ledger (see `next_run`).
         source
             The source of the rows.
         rng
             The random generator of the run.
         rows
-            The digest of the rows.
+            The digest of the rows for the ledger, or None.
 
         Returns
         -------

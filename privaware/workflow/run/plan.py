@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def has_secret_trials(self) -> bool:
-        """Whether a number of trials is secret; the running time would reveal it."""
+        """Whether the plan has private selection, whose number of trials is secret; running times would reveal it."""
         return any(isinstance(event, Selected) for event in nested(self.event))
 
     @property
@@ -134,7 +134,7 @@ class Plan:
 
     @property
     def sentences(self) -> list[str]:
-        """The plan in words: reasons and details, then one line for each release, then the total cost."""
+        """The plan in words: all reasons and details, then one line for each release, then the total cost."""
         releases = (f"{name}: {describe(event)}" for name, event in self.parts)
         return [*self._shown_reasons, *self.details, *releases, self.total_sentence]
 
@@ -303,7 +303,10 @@ def expect_finite_price(plan: Plan) -> None:
 
 
 def model_event(search: Search, schema: Schema, noise: float) -> Event:
-    """Return the cost of training one model of `search` with noise multiplier `noise`, for the unit of `schema`."""
+    """Return the cost of training one model of `search`, any candidate, for the unit of `schema`.
+
+    `noise` is the noise multiplier of the first candidate, `space.priced_points()[0]`.
+    """
     return grouped(search.model_cost(schema, noise), rows_moved(search, schema))
 
 

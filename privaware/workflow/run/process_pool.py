@@ -40,7 +40,8 @@ Answer = list[Run] | PrivawareError | None
 class RayPool:
     """The workers of a run on the Ray cluster at `address`, one for each free CPU; they end with this object.
 
-    A worker that does not start within `START_TIMEOUT` seconds is not used.
+    A worker that does not start within `START_TIMEOUT` seconds is not used; without any worker, `alive` raises
+    `WrongInput`.
     """
 
     def __init__(self, address: str) -> None:

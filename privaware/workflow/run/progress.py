@@ -1,4 +1,4 @@
-"""Progress of long work: a progress bar if the listener draws one, else a sentence at intervals. Public facts only."""
+"""Progress of long work: a progress bar if the listener draws one, else a sentence at intervals; public facts only."""
 
 from __future__ import annotations
 

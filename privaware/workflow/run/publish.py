@@ -95,6 +95,8 @@ class Release:
     def save(self, folder: str | Path) -> Path:
         """Write the model to a new or empty folder, as `fit` does with `out`; any other folder raises `WrongInput`.
 
+        Return the path of the folder.
+
         The run was closed before the files existed. The ledger therefore knows the charge but not the files, and
         `verify` says so.
         """

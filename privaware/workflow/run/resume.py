@@ -37,8 +37,9 @@ CLAIM = "run.json"
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
     """Return a key of this command: the same verb, data, plan, seed and folder give the same key, and resume its run.
 
-    `source` has the rows. Data in a file are named by its path, built-in data by their name, and a DataFrame by the
-    digest of its rows. Without a folder there is nothing to resume, so every call gives another key.
+    Of the plan count the schema, learner, settings, budget, and the names of earlier releases. `source` has the rows.
+    Data in a file are named by its path, built-in data by their name, and a DataFrame by the digest of its rows.
+    Without a folder there is nothing to resume, so every call gives another key.
     """
     folder = options.folder
     rows = None if source.path is None else str(source.path.resolve())

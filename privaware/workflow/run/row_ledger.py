@@ -1,4 +1,4 @@
-"""Find the ledger for the rows of a run: the given one, one that knows the rows under another name, or a new one."""
+"""Find the ledger for the rows of a run: the given one, one that was charged for these rows before, or a new one."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
 
 
 def is_new(path: Path | Ledger) -> TypeGuard[Path]:
-    """Whether `path` is the path of a ledger that does not exist yet, so that a run would create it."""
+    """Whether `path` is the path of a ledger that does not exist yet; False for an open `Ledger`."""
     return not isinstance(path, Ledger) and not os.path.lexists(path)
 
 
@@ -203,7 +203,8 @@ def existing_place(source: Source, options: RunOptions, event: Event) -> Path | 
     """Return the existing ledger that `ledger_place` would return, or None if there is none; nothing is written.
 
     This is for a dry run. `source` has the rows, and `event` is the cost of the run. Raise what `ledger_place` raises.
-    With a written schema no file is opened, so a ledger is found by its name only; say so if other tables are known.
+    With a schema by the user no file is opened, so a ledger is found by its name only; if the registry knows other
+    tables, `options.say` is told so.
     """
     place = _named_place(source, options)
     if place is None and not source.builtin and knows_rows():
@@ -230,8 +231,8 @@ def expect_new_limit(epsilon: float, limit: float) -> None:
 def _named_place(source: Source, options: RunOptions) -> Path | Ledger | None:
     """Return the ledger that is found without reading rows, or None.
 
-    It is the given ledger; without one, for built-in data `run.ledger` in the output folder, which may be new, and for
-    other data an existing ledger next to the data.
+    It is the given ledger. Without one, it is for built-in data `run.ledger` in the output folder (None without a
+    folder), which may be new, and for other data an existing ledger next to the data.
     """
     if options.ledger is not None:
         return options.ledger if isinstance(options.ledger, Ledger) else options.ledger_path

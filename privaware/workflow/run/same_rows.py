@@ -127,7 +127,8 @@ class SameRows:
         event : Event
             A cost that is not charged yet.
         during_run : bool
-            Whether the warnings belong to a run, which could be charged to another ledger.
+            Whether the warnings belong to a run; the sentence with the total then counts this run, and advises to
+            charge one ledger only.
         option : str
             The option of the run that names a ledger, as its caller spells it.
         """
@@ -141,8 +142,8 @@ class SameRows:
     def counted_words(self, *, paths: bool = True) -> str:
         """Return the words that name the counted ledgers, at least one, and their epsilons.
 
-        Without `paths` they have no path, as in what is released: a path tells about the owner, and the path of a
-        ledger in the data folder is the digest of the rows.
+        Without `paths` they have the number of ledgers in place of the paths, for words that are released: a path tells
+        about the owner, and the path of a ledger in the data folder is the digest of the rows.
         """
         counted = self.counted
         start = AMOUNTS.get(frozenset(other.rows for other in counted), "rows of this fit are")
@@ -158,7 +159,8 @@ class SameRows:
     def json(self) -> dict[str, Any]:
         """Return plain values: `other_ledgers`, a list of dictionaries, and `epsilon_together`.
 
-        `epsilon_together` is the epsilon of this ledger and the counted ledgers together (see `epsilon`).
+        Each dictionary has `path`, `rows`, `epsilon_spent`, `delta`, `counted` and `problem`. `epsilon_together` is the
+        epsilon of this ledger and the counted ledgers together (see `epsilon`).
         """
         others = [
             {
@@ -207,7 +209,7 @@ class SameRows:
 
 
 def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
-    """Return the ledgers of other tables that share most of the rows of a table.
+    """Return the ledgers of other tables that share most of the rows of a table (`Sketch.resembles`).
 
     The table is known by its `digest` and its `sketch`. Other tables may have other columns, or a few rows more or
     fewer. Without a sketch no ledger is returned.
@@ -223,7 +225,7 @@ def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
 def _read_sketch(digest: str, content: bytes | None) -> Sketch | None:
     """Return the sketch that `content` holds, of the table with this `digest`; None if `content` is None.
 
-    A damaged sketch is forgotten, with a warning, and None is returned.
+    A damaged sketch is deleted from the registry, with a warning, and None is returned.
     """
     try:
         return None if content is None else Sketch.from_bytes(content)

@@ -69,13 +69,14 @@ class Source:
     `builtin` is whether the rows are a built-in data set, and `path` is the file or folder of other rows (None for a
     DataFrame). `read_private_rows` returns the training rows and the test rows (or None). They hold whole texts if the
     schema that it is given does. Without declared bounds, their values are not yet checked against bounds. `public` are
-    unlabelled public rows for a learner that needs them; `read_public_rows` returns the rows of `--public` with labels,
-    for a search. `digest` and `sketch` read the training rows to recognise them later; built-in data are public and
-    have neither. `notices` are sentences for the owner only, before a charge. `left_out` are the notices about rows
-    without a target. `dry_notices` are the notices of a dry run, which opens no file if the schema was written by the
-    user. `unused` says which declared columns no learner sees. `persons` returns the columns that may identify persons
-    or cases by their names, `repeated` the columns named like identifiers whose values repeat (for the owner only), and
-    `read_words` the words of some columns of the training rows; built-in data have no `read_words`.
+    public rows without labels, for a learner that needs them: the rows of `--public`, or those of the built-in data
+    set. `read_public_rows` returns the rows of `--public` with labels, for a search. `digest` and `sketch` read the
+    training rows to recognise them later; built-in data are public and have neither. `notices` are sentences for the
+    owner only, before a charge. `left_out` are the notices about rows without a target. `dry_notices` are the notices
+    of a dry run, which opens no file if the schema was written by the user. `unused` has sentences about declared
+    columns that no learner sees. `persons` returns the columns that may identify persons or cases by their names,
+    `repeated` the columns named like identifiers whose values repeat (for the owner only), and `read_words` the words
+    of some columns of the training rows; built-in data have no `read_words`.
     """
 
     name: str
@@ -99,8 +100,8 @@ class Source:
         """Return the public facts about the data set that a model card states: `name`, `origin` and `columns` (names).
 
         `origin` says where the schema comes from: "built-in", "declared" (by the user), "drafted" (read from the rows
-        without noise and not reviewed), "estimated" (with part of the budget), or "given" if there is nothing to
-        estimate. `declared` says whether the user gave a schema.
+        without noise and not reviewed), "estimated" (with part of the budget), or "given" (not by a schema, but there
+        is nothing to estimate, as for images). `declared` says whether the user gave a schema.
         """
         origin = "declared" if declared else "given" if self.schema.bounded else "estimated"
         if not self.schema.reviewed:
@@ -112,8 +113,9 @@ class Source:
 def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     """Return the source of rows `data`, with its public facts; a built-in data set has its own schema.
 
-    `learner` decides whether public rows are needed. In a dry run, public rows that a built-in data set has for such a
-    learner are only counted. Raise `WrongInput` for data that do not exist or do not fit `options`.
+    `learner` decides whether public rows are needed. If a built-in data set has such public rows of its own, a dry run
+    does not load them, and `Source.public` holds as many empty rows. Raise `WrongInput` for data that do not exist or
+    do not fit `options`.
     """
     if is_built_in(data):
         return _builtin(data, options, learner)
@@ -172,7 +174,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
 
 
 def _image_column(options: RunOptions) -> str | None:
-    """Return the column that the written schema or `--kinds` declares as images, or None if neither does.
+    """Return the column of images that the user's schema or `--kinds` declares, or None if neither does.
 
     Raise `WrongInput` if `--kinds` declares several such columns.
     """
@@ -186,7 +188,7 @@ def _image_column(options: RunOptions) -> str | None:
 
 
 def _read(data: Any, options: RunOptions, image: str | None) -> Raw:
-    """Return the rows of `data`, with the images that the column `image` names."""
+    """Return the rows of `data`, with the images whose files the column `image` names, unless it is None."""
     raw = read(data, **options.reading)
     with raw.named():
         return with_images(raw, image)
@@ -226,8 +228,8 @@ def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sk
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
     """Return the table if its rows should be read in parts, else None.
 
-    With `--ray`, the workers of the cluster read the parts. A table of at least `MIN_CELLS_FOR_PROCESSES` cells is read
-    by several processes, if there is more than one processor.
+    With `--ray`, the workers of the cluster read the parts, whatever the size of the table. A table of at least
+    `MIN_CELLS_FOR_PROCESSES` cells is read by several processes, if there is more than one processor.
     """
     address = options.ray
     if address is not None:
@@ -262,7 +264,7 @@ def _not_persons(options: RunOptions) -> tuple[str, ...]:
 
 
 def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
-    """Return the rows that `raw` reads or, in a dry run with a written schema, the declared columns without rows.
+    """Return the rows that `raw` reads or, in a dry run with a user's schema, the declared columns without rows.
 
     In that case no file is opened.
     """
@@ -306,7 +308,7 @@ def _expect_there(data: Any) -> Path:
 def _expect_target(data: Any, options: RunOptions) -> None:
     """Raise `WrongInput`, before rows are read, if `--target` is not a column of a text file.
 
-    Nothing is checked with a written schema.
+    Nothing is checked if the user gave a schema.
     """
     names = None if options.schema is not None or options.target is None else read_names(data, options.reading)
     if names is not None and options.target is not None:

@@ -76,7 +76,7 @@ class Staged:
 
     @classmethod
     def find(cls, folder: Path) -> Staged | None:
-        """Return the complete set of files that is staged in `folder`; None if there is none or a hash differs."""
+        """Return the complete set of files that is staged in `folder`; None if there is none, or a hash differs."""
         try:
             staged = cls(folder=folder, **json.loads((folder / STAGED / MANIFEST).read_bytes()))
             complete = all(sha256(staged.path(name)) == digest for name, digest in staged.files.items())
@@ -144,9 +144,9 @@ class Staged:
 def empty_stage(folder: Path, ours: Collection[str]) -> None:
     """Delete the files that an interrupted run left in the private folder.
 
-    If there are any, also delete the files `STAGED_FIRST` in `folder`, which may have left the private folder already.
-    Raise `WrongInput` if the folder holds a complete set of a run that is not in `ours`: without these files, repeating
-    its command would draw another set.
+    `ours` are names of runs. If there are any such files, also delete the files `STAGED_FIRST` in `folder`, which may
+    have left the private folder already. Raise `WrongInput` if the folder holds a complete set of a run that is not in
+    `ours`: without these files, repeating its command would draw another set.
     """
     staged = Staged.find(folder)
     if staged is not None and staged.run not in ours:

@@ -364,7 +364,7 @@ def expect_time_limit(time_limit: float | None) -> None:
 
 
 def _within_time(make: Any, schema: Schema, time_limit: float | None) -> dict[str, Any]:
-    """Return the setting `rate` below 1 if `make` has it and full batches would exceed the time limit; else nothing.
+    """Return {"rate": RATE}, with a rate below 1, if `make` has this setting and full batches take too long; else {}.
 
     `make` is the class of the learner. `time_limit` is in seconds, or None for no limit. The rate samples at least 64
     rows on average, or all rows if there are fewer.

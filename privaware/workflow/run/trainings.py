@@ -101,7 +101,7 @@ def outlined(schema: Schema, choice: Choice) -> Schema:
 
 
 def model_cost_in(plan: Plan) -> Event:
-    """Return the cost of training one model of the search in `plan`, at the noise multiplier of `plan`."""
+    """Return the cost of training any one candidate of the search in `plan`, at the noise multiplier of `plan`."""
     mechanism, schema = plan.mechanism, plan.schema
     while isinstance(mechanism, Then):
         schema, mechanism = mechanism.outline(schema), mechanism.second
@@ -143,7 +143,7 @@ def with_bins(choice: Choice, schema: Schema) -> Choice:
 
 
 def with_target_range(choice: Choice, schema: Schema, metric: str | None = None) -> Choice:
-    """Return `choice` with a private range of the target before its learner, which is then centred on the mean.
+    """Return `choice` with a private range of the target, centred on its noisy mean, before its learner.
 
     Unless `metric` is "mae", `linear` also gets the setting `check`, by which it is compared with the mean. Return
     `choice` unchanged if its learner reads only the target, or if the range is released already.
