@@ -21,9 +21,6 @@ ENOUGH = 50
 """Value of `AdviceFacts.signal` below which a constant prediction is advised, and from which on a search is advised."""
 MANY = 8
 """Number of columns of a table from which on the advice mentions column selection."""
-LARGE = 10.0
-"""Epsilon from which on a comparison with a larger network is advised; all recorded crossovers are at least 11.3."""
-
 LOW_RANK_BELOW = 4.0
 """Epsilon below which gradients of low rank were more accurate than DP-SGD."""
 CITED = ("ours", "paper", "differs", "page", "command")
@@ -35,6 +32,13 @@ def stored_evidence() -> dict[str, Any]:
     """Return the content of the shipped file `advice.json`."""
     loaded: dict[str, Any] = json.loads(files("privaware.workflow").joinpath("advice.json").read_text(encoding="utf-8"))
     return loaded
+
+
+@cache
+def crossover_range() -> tuple[float, float]:
+    """Return the smallest and the largest epsilon at which a larger network overtook a smaller one in `advice.json`."""
+    measured = stored_evidence()["evidence"]["crossovers"]["crossovers"].values()
+    return min(measured), max(measured)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,14 +141,17 @@ RULES = (
             f"epsilon {f.epsilon:g} is below every crossover that was measured; `privaware crossover` measures it on "
             "your data"
         ),
-        lambda f: f.schema.form == "image" and f.epsilon < LARGE,
+        lambda f: f.schema.form == "image" and f.epsilon < crossover_range()[0],
         ("smaller_networks", "crossovers", "logistic"),
     ),
     Rule(
         "larger_network",
         "Compare a small and a larger network with `privaware crossover`",
-        lambda f: f"the measured crossovers are near epsilon {f.epsilon:g}, and they differ between data sets",
-        lambda f: f.schema.form == "image" and f.epsilon >= LARGE,
+        lambda f: (
+            "the larger network overtook the smaller one at epsilons from {:.2g} to {:,.0f}, depending on the data "
+            "set".format(*crossover_range())
+        ),
+        lambda f: f.schema.form == "image" and f.epsilon >= crossover_range()[0],
         ("crossovers",),
     ),
     Rule(

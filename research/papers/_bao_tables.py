@@ -59,7 +59,7 @@ def table1(bench: Bench, settings: Settings) -> Result:
             "The published numbers are the best of three runs or more, picked by test accuracy. Ours are means over "
             f"{seeds} seeds, with the best of them beside. Gap with noise, PAW over STW: "
             f"{100 * gaps.mean():.2f} ± {100 * gaps.std(ddof=1) if len(gaps) > 1 else 0:.2f} points.",
-            f"Chosen on validation rows among {len(settings['recipes'])} recipes. With noise: {'; '.join(chosen)}. "
+            f"Chosen on validation rows; recipes tried: {len(settings['recipes'])}. With noise: {'; '.join(chosen)}. "
             f"Without noise: {'; '.join(plainly)}.",
         ],
     }

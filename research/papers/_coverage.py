@@ -108,9 +108,10 @@ def _outcome(items: Sequence[Item], difference: str | None) -> tuple[str, str]:
 
 
 def _status(item: Item) -> str:
-    """Return the status of `item`; a figure that a page draws from the cells of other items is `drawn`."""
+    """Return the status of `item`; a figure or table that a page makes from the cells of other items is `derived`."""
     drawn = (RESULTS / item.paper / f"{item.id.split('/', 1)[1]}.svg").exists()
-    return "drawn" if item.status == "ready" and drawn else item.status
+    derived = drawn or any("table" in settings for settings in item.runs)
+    return "derived" if item.status == "ready" and derived else item.status
 
 
 def _reasons(items: Sequence[Item]) -> list[str]:
@@ -128,7 +129,7 @@ def _reasons(items: Sequence[Item]) -> list[str]:
         said = {
             "measured": note,
             "partly": cells + (f" ({note})" if note else ""),
-            "drawn": f"{listed} drawn from the cells that are run",
+            "derived": f"{listed} from the cells that are run",
             "ready": f"not run: {listed}" + (f" ({note})" if note else ""),
             "open": f"missing: {listed} ({note})",
         }[status]
