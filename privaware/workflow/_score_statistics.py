@@ -24,7 +24,7 @@ import numpy as np
 
 from privaware.workflow._score_cells import DECILES, LOG_ODDS, ScoreCells
 
-__all__ = ["NoisyCells", "fraction_interval", "ratio_interval", "rows_needed"]
+__all__ = ["NoisyCells", "counts_adding_up", "fraction_interval", "ratio_interval", "rows_needed"]
 
 CONFIDENCE = 0.95
 """Confidence of every interval."""
@@ -147,21 +147,22 @@ class NoisyCells:
         With more classes it is the probability of the predicted class, and the rate is how often the prediction is
         right.
 
-        `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`.
+        The numbers of rows are whole, at least 0, and add up to the noisy number of held-out rows, rounded. `from` and
+        `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`.
         `needed` is the number of rows from which on this interval is at most `INFORMATIVE` wide for a rate of 0.5.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
         groups = np.searchsorted(self._decile_edges, last_edge_below, side="right")
         misses, hits = self.noisy[: self.cells.sizes[0]].reshape(2, -1)
+        counts = counts_adding_up(np.bincount(groups, hits + misses, len(ends) - 1), round(self.rows))
         bins = []
-        for at in range(len(ends) - 1):
+        for at, rows in enumerate(counts):
             inside = groups == at
             rate = self._rate(hits[inside], misses[inside])
-            rows = max(0.0, float((hits[inside] + misses[inside]).sum()))
             edges = {"from": float(ends[at]), "to": float(ends[at + 1])}
             needed = rows_needed(int(inside.sum()), self.scale)
-            bins.append({**edges, "rows": round(rows, 2), "needed": needed, "observed": rate.pop("value"), **rate})
+            bins.append({**edges, "rows": float(rows), "needed": needed, "observed": rate.pop("value"), **rate})
         return bins
 
     @cached_property
@@ -307,6 +308,23 @@ def fraction_interval(
         return 0.0, 1.0
     low, high = ((-linear + sign * math.sqrt(root)) / (2 * square) for sign in (-1, 1))
     return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
+
+
+def counts_adding_up(noisy: np.ndarray, total: int) -> list[int]:
+    """Return whole numbers, at least 0, that add up to `total` and are nearly proportional to the counts `noisy`.
+
+    Negative counts become 0. Rounded up are the numbers with the largest fractions. If no count is positive, the total
+    is spread evenly.
+
+    >>> counts_adding_up(np.array([60.4, -20.0, 40.3, 19.3]), 100)
+    [50, 0, 34, 16]
+    """
+    clipped = np.maximum(noisy, 0.0)
+    clipped = clipped if clipped.sum() > 0 else np.ones(len(noisy))
+    scaled = clipped * (total / clipped.sum())
+    counts = np.floor(scaled).astype(int)
+    counts[np.argsort(counts - scaled, kind="stable")[: total - int(counts.sum())]] += 1
+    return counts.tolist()
 
 
 def ratio_interval(part: float, of: float, covariance: np.ndarray, most: float) -> tuple[float, float]:

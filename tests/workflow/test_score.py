@@ -229,6 +229,19 @@ def test_calibration_tells_right_from_shifted_probabilities() -> None:
         assert sum(line["rows"] for line in bins) == pytest.approx(4000, abs=0.1)
 
 
+@pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize(("metric", "classes"), [("accuracy", 2), ("accuracy", 4), ("auc", 2)])
+def test_bins_of_a_calibration_add_up_to_all_rows(metric: str, classes: int, scale: float) -> None:
+    layout, draw = ScoreCells.of(metric, classes, ("calibration",)), np.random.default_rng(12)
+    for _ in range(20):
+        noisy = np.concatenate([np.full(size, 400 / size) for size in layout.sizes])
+        noisy += draw.laplace(0, scale, noisy.size)
+        released = facts(metric, classes, noisy, scale, ("calibration",))
+        rows = [line["rows"] for line in released.calibration()]
+        assert sum(rows) == round(released.rows)
+        assert all(count >= 0 and count == round(count) for count in rows)
+
+
 @pytest.mark.parametrize("scale", [1.0, 5.0, 50.0])
 def test_rows_that_calibration_asks_for_are_enough(scale: float) -> None:
     needed = rows_needed(2, scale)
