@@ -23,7 +23,7 @@ from privaware.bench._store import Cell, Store, cell_key
 from privaware.errors import WrongInput
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 
-__all__ = ["ITEM", "BenchState", "cell_name", "failed_attacks", "failed_cells", "run_cells"]
+__all__ = ["ITEM", "BenchState", "Failure", "cell_name", "cells_in", "failed_attacks", "failed_cells", "run_cells"]
 
 ITEM = "bench"
 """The item of the cells of a user's own grid; cells of a paper have a table or figure as item."""
@@ -32,20 +32,38 @@ Wanted = tuple[str, Settings]
 """The item of a cell (the name of its table, figure or grid) and the settings of the cell."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why the training of a cell failed, or one of its attacks.
+
+    `cell` is the name of the cell (`cell_name`), and `key` tells it from every other cell (`cell_key`). `attack` is the
+    label of the failed attack, or None for a training.
+    """
+
+    cell: str
+    key: str
+    reason: str
+    attack: str | None = None
+
+    def json(self) -> dict[str, str]:
+        """Return the name of the cell, the attack, if one failed, and the reason."""
+        attack = {} if self.attack is None else {"attack": self.attack}
+        return {"cell": self.cell, **attack, "reason": self.reason}
+
+
 @dataclass
 class BenchState:
     """How far a benchmark is: the number of cells, of trained cells, and why trainings and attacks failed.
 
     `done` counts trained cells, attacked or not. `not_attacked` counts trained cells whose attacks have neither ended
-    nor failed. `failures` has the reason of each failed training by the name of its cell (`cell_name`).
-    `attack_failures` has, by the name of the cell, the reason of each failed attack by the label of the attack.
+    nor failed. `failures` has an entry for each failed training, and `attack_failures` for each failed attack.
     """
 
     cells: int
     done: int = 0
     not_attacked: int = 0
-    failures: dict[str, str] = field(default_factory=dict)
-    attack_failures: dict[str, dict[str, str]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    attack_failures: list[Failure] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
         """Return the state as plain values: the counts, and lists of failed trainings and attacks with their reasons.
@@ -59,39 +77,48 @@ class BenchState:
             "done": self.done,
             "failed": len(self.failures),
             "not_begun": self.cells - self.done - len(self.failures),
-            "attacks_failed": len(self.attack_failures),
+            "attacks_failed": cells_in(self.attack_failures),
             "not_attacked": self.not_attacked,
-            "failures": [{"cell": name, "reason": reason} for name, reason in self.failures.items()],
-            "attack_failures": [
-                {"cell": name, "attack": attack, "reason": reason}
-                for name, reasons in self.attack_failures.items()
-                for attack, reason in reasons.items()
-            ],
+            "failures": [failure.json() for failure in self.failures],
+            "attack_failures": [failure.json() for failure in self.attack_failures],
         }
 
 
 def cell_name(settings: Settings) -> str:
-    """Return a cell in words, such as "dpsgd, small, mnist, epsilon 1, seed 0": learner, network, data, epsilon, seed.
+    """Return a cell in words, such as "dpsgd (steps=9), small, mnist, epsilon 1, seed 0".
 
-    A network that cannot be chosen is left out. A baseline has "without noise" in the place of its epsilon.
+    These are the learner with the settings that the grid gives it, the network, data, epsilon and seed. A network that
+    cannot be chosen is left out. A baseline has "without noise" in the place of its epsilon.
     """
     epsilon = "without noise" if settings["epsilon"] is None else f"epsilon {settings['epsilon']:g}"
     network = [] if settings["network"] == "-" else [settings["network"]]
-    return ", ".join([settings["learner"], *network, settings["data"], epsilon, f"seed {settings['seed']}"])
+    changed = ", ".join(f"{name}={value}" for name, value in settings.get("settings", {}).items())
+    learner = f"{settings['learner']} ({changed})" if changed else settings["learner"]
+    return ", ".join([learner, *network, settings["data"], epsilon, f"seed {settings['seed']}"])
 
 
-def failed_cells(cells: Sequence[Cell]) -> dict[str, str]:
-    """Return the reason of each failed cell, by the cell's name."""
-    return {cell_name(cell.settings): cell.result["failed"] for cell in cells if "failed" in cell.result}
+def failed_cells(cells: Sequence[Cell]) -> list[Failure]:
+    """Return why trainings failed, an entry for each failed cell."""
+    return [_failures(cell)[0] for cell in cells if "failed" in cell.result]
 
 
-def failed_attacks(cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """Return the reason of each failed attack, by the name of its cell and then by the label of the attack.
+def failed_attacks(cells: Sequence[Cell]) -> list[Failure]:
+    """Return why attacks failed, an entry for each failed attack of a cell."""
+    return [failure for cell in cells for failure in _failures(cell) if failure.attack is not None]
 
-    Cells without a failed attack are left out.
-    """
-    known = {cell_name(cell.settings): cell.result.get("attack_failures", {}) for cell in cells}
-    return {name: dict(reasons) for name, reasons in known.items() if reasons}
+
+def cells_in(failures: Sequence[Failure]) -> int:
+    """Return the number of different cells in `failures`."""
+    return len({failure.key for failure in failures})
+
+
+def _failures(cell: Cell) -> list[Failure]:
+    """Return an entry for the failed training of the cell, or for each of its failed attacks."""
+    name = cell_name(cell.settings)
+    if "failed" in cell.result:
+        return [Failure(cell=name, key=cell.key, reason=cell.result["failed"])]
+    reasons = cell.result.get("attack_failures", {})
+    return [Failure(cell=name, key=cell.key, reason=reason, attack=attack) for attack, reason in reasons.items()]
 
 
 def run_cells(
@@ -173,9 +200,10 @@ class _Run:
             run = facts | _facts(outcome, self.place, settings)
             if outcome.model is not None:
                 self.kept.keep(settings, outcome.model)
-            self.store.add(Cell(item=item, settings=settings, result=outcome.result, run=run))
+            cell = Cell(item=item, settings=settings, result=outcome.result, run=run)
+            self.store.add(cell)
             if outcome.failed:
-                self.state.failures[cell_name(settings)] = outcome.result["failed"]
+                self.state.failures += failed_cells([cell])
                 self.say(f"failed: {cell_name(settings)}: {outcome.result['failed']}")
             else:
                 self.state.done += 1
@@ -193,15 +221,15 @@ class _Run:
             before = known[cell_key(item, settings)]
             result = {name: value for name, value in before.result.items() if name != "attack_failures"}
             run = {**before.run, "attack_seconds": round(outcome.seconds, 2)}
-            self.store.add(Cell(item=item, settings=settings, result={**result, **outcome.result}, run=run))
+            cell = Cell(item=item, settings=settings, result={**result, **outcome.result}, run=run)
+            self.store.add(cell)
             self.state.not_attacked -= 1
-            failures = outcome.result.get("attack_failures", {})
+            failures = failed_attacks([cell])
             if not failures:
                 self.kept.drop(settings)
-                continue
-            self.state.attack_failures[cell_name(settings)] = failures
-            for attack, reason in failures.items():
-                self.say(f"attack failed: {cell_name(settings)}: {attack}: {reason}")
+            self.state.attack_failures += failures
+            for failure in failures:
+                self.say(f"attack failed: {failure.cell}: {failure.attack}: {failure.reason}")
 
     def _outcomes(
         self, work: Any, wanted: Sequence[Wanted], given: Sequence[Any]

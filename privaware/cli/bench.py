@@ -170,7 +170,7 @@ def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
     `cells` counts all of them, `done` the trained ones, `failed` failed trainings, and `attacks_failed` the cells with
     a failed attack. Raise `WrongInput` if there is no such cell.
     """
-    from privaware.bench._run import failed_attacks, failed_cells
+    from privaware.bench._run import cells_in, failed_attacks, failed_cells
     from privaware.bench._store import Store
     from privaware.errors import WrongInput
 
@@ -179,4 +179,4 @@ def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
         raise WrongInput(f"expected stored cells in {str(path)!r:.120}, got none; run `privaware bench run GRID.toml`")
     failed = len(failed_cells(cells))
     counts = {"cells": len(cells), "done": len(cells) - failed, "failed": failed}
-    return cells, {**counts, "attacks_failed": len(failed_attacks(cells))}
+    return cells, {**counts, "attacks_failed": cells_in(failed_attacks(cells))}

@@ -98,18 +98,8 @@ def typed(
 
     Parameters
     ----------
-    raw : Raw
-        The rows.
-    target : str
-        The name of the column to predict.
-    task : str, optional
-        "classification" or "regression"; by default it follows from the target's values, as for `draft`.
-    unit : str
-        "row", "label" or the column that identifies the person of a row.
-    cap : int
-        The largest number of rows used for each person.
-    not_persons : collection of str
-        Columns that identify nobody, although their names suggest it.
+    raw, target, task, unit, cap, not_persons
+        As for `draft`.
     labels : pandas.Series, optional
         The target of all rows, if `raw` holds only the first rows.
 

@@ -283,7 +283,9 @@ def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, 
     end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
     if fit.ledger is not None:
         uncounted = sum(past.genesis != fit.genesis for past in overlapping)
-        which = f"{uncounted} of these fits, which had no ledger or another one" if uncounted else "the other ledgers"
+        which = "other ledgers of these rows"
+        if uncounted:
+            which = f"{uncounted} of these fits, which had no ledger or another one"
         end = (
             f"so that this one is not certified: its ledger does not count {which}; give every fit on these rows, from "
             "the first one on, the same ledger=FILE"

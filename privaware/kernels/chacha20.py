@@ -131,6 +131,7 @@ if triton is not None:
                 scale = tl.load(scales + at // width, mask=inside, other=1.0).to(tl.float64)
             # Clearing the mantissa rounds `scale * spacing` down to a power of two.
             bits = (scale * spacing).to(tl.int64, bitcast=True) & 0x7FF0000000000000
+            bits = tl.maximum(bits, 0x20B0000000000000)  # 2^-500, also for a scale of 0
             step = bits.to(tl.float64, bitcast=True)
             inverse = (0x7FE0000000000000 - bits).to(tl.float64, bitcast=True)
             value = tl.load(exact + at, mask=inside, other=0.0).to(tl.float64) + scale * numbers[slot]
@@ -161,7 +162,7 @@ class ChaCha20:
         """Return `exact` (models, width) plus `scale` (models, 1) times new standard normal numbers, by one kernel.
 
         The result has the type of `exact`. Each row is rounded to multiples of the largest power of two that is at most
-        `scale * spacing`. Call it only if `fits` returns True; there is no version without Triton.
+        `scale * spacing`, and at least 2^-500. Call it only if `fits` returns True; there is no version without Triton.
         """
         out = torch.empty_like(exact)
         arguments = (self.key, self.counter, exact, scale, out, exact.shape[1], exact.numel(), spacing)

@@ -250,7 +250,7 @@ def _image(name: str, data: str, **more: Any) -> dict[str, Any]:
 
 NO_TABLE = "The paper's table of it is missing: structure of the authors' code."
 AS_CODE = "The paper counts 1.97M; this is the authors' code, the printed table would give 1,460,506."
-VGG11 = "Called VGG16 in the paper; its layers are those of VGG-11."
+VGG11 = "Called VGG16 in the paper; it has the layers of VGG-11."
 
 
 def _dpmlbench(data: str, simple: int, resnet: int, inception: int, vgg: int) -> list[Row]:

@@ -17,13 +17,13 @@ from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["add_gaussian", "add_laplace"]
+__all__ = ["SMALLEST_STEP", "add_gaussian", "add_laplace"]
 
 NUMBERS_AT_ONCE = 2**15
 """Number of array entries that get their noise at once."""
 
-SMALLEST_STEP = 2.0**-800
-"""Smallest step that values are rounded to; without noise the step is smaller, and a quotient would overflow."""
+SMALLEST_STEP = 2.0**-500
+"""Smallest step that values are rounded to, also without noise; values below 2^523 then have a finite quotient."""
 
 BITS = 63
 """Number of bits of w that are drawn for every number, in addition to its sign."""
@@ -45,10 +45,10 @@ def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream:
     """Return `exact` (rows, width) plus normal noise, rounded to the nearest multiples of `step`.
 
     `exact` is float32 or float64. `scale` (rows, 1) has the standard deviation of the noise in each row, and `step`
-    (rows, 1) the spacing of the results of each row: powers of two; a step below 2^-800 counts as 2^-800. The result is
-    a new array with the shape and type of `exact`. The sum is computed in float64 with numbers of `stream`, in
-    row-major order. Dividing and multiplying by a power of two is exact, so every result is a multiple of its step,
-    also where float64 numbers are farther apart than one step.
+    (rows, 1) the spacing of the results of each row: powers of two, of at least `SMALLEST_STEP`. The result is a new
+    array with the shape and type of `exact`. The sum is computed in float64 with numbers of `stream`, in row-major
+    order. Dividing and multiplying by a power of two is exact, so every result is a multiple of its step, also where
+    float64 numbers are farther apart than one step.
 
     >>> ones = np.ones((2, 1))
     >>> add_gaussian(np.zeros((2, 3)), 8 * ones, 4 * ones, np.random.Generator(np.random.SFC64(0))) % 4
@@ -60,7 +60,7 @@ def add_gaussian(exact: np.ndarray, scale: np.ndarray, step: np.ndarray, stream:
     released, draws = np.empty_like(exact), np.empty(high * wide)
     for top in range(0, rows, high):
         some = slice(top, min(top + high, rows))
-        steps = np.maximum(step[some], SMALLEST_STEP)
+        steps = step[some]
         for left in range(0, width, wide):
             part = (some, slice(left, min(left + wide, width)))
             shape = exact[part].shape

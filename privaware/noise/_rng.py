@@ -33,7 +33,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.noise._arrays import add_gaussian, add_laplace
+from privaware.noise._arrays import SMALLEST_STEP, add_gaussian, add_laplace
 from privaware.noise._opendp import noisy_max, noisy_number
 from privaware.noise._positions import ExampleNumbers, PositionDraws
 from privaware.noise._response import randomised_response, small_uniforms
@@ -493,8 +493,8 @@ class Rng:
             draw = stream.normal(tuple(exact.shape))
         step = lattice(scale)
         draw.mul_(scale / step)
-        draw = draw.add_(exact / step) if isinstance(step, torch.Tensor) else draw.add_(exact, alpha=1 / step)
-        return draw.round_().to(exact.dtype).mul_(step)
+        draw = draw.add_(exact.double() / step) if isinstance(step, torch.Tensor) else draw.add_(exact, alpha=1 / step)
+        return draw.round_().mul_(step).to(exact.dtype)
 
 
 def _on_lattice(exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
@@ -526,7 +526,8 @@ def lattice(scale: Any) -> Any:
     Returns
     -------
     float, array or Tensor
-        The spacing, for each entry of `scale`. For a scale of 0 it is about 1e-300, but in a tensor it is 0.
+        The spacing, for each entry of `scale`; it is at least `SMALLEST_STEP`, also for a scale of 0. Of a tensor it is
+        a tensor in float64.
 
     Examples
     --------
@@ -534,5 +535,5 @@ def lattice(scale: Any) -> Any:
     True
     """
     if hasattr(scale, "log2"):
-        return (scale * LATTICE).log2().floor().exp2()
-    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, 1e-300))))[()]
+        return (scale.double() * LATTICE).log2().floor().exp2().clamp(min=SMALLEST_STEP)
+    return np.exp2(np.floor(np.log2(np.maximum(np.asarray(scale, dtype=float) * LATTICE, SMALLEST_STEP))))[()]

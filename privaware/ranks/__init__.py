@@ -18,17 +18,8 @@ from __future__ import annotations
 
 import math
 
-from privaware.ranks._session import (
-    RankLost,
-    Ranks,
-    RanksEnded,
-    current,
-    expect_led,
-    joined,
-    led,
-    on_all_ranks,
-    reports,
-)
+from privaware.ranks._ending import RankLost, RanksEnded
+from privaware.ranks._session import Ranks, current, expect_led, joined, led, on_all_ranks, reports
 
 __all__ = [
     "SHARES",

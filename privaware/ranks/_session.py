@@ -6,9 +6,6 @@ import atexit
 import math
 import os
 import pickle
-import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,11 +16,12 @@ import numpy as np
 
 from privaware._version import __version__
 from privaware.errors import PrivawareError, Refused, WrongInput
+from privaware.ranks._ending import RankLost, RanksEnded, ended_by_torchrun, lost_sentence
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["RankLost", "Ranks", "RanksEnded", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
+__all__ = ["Ranks", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
 
 T = TypeVar("T")
 
@@ -35,9 +33,6 @@ START_TIMEOUT = timedelta(minutes=5)
 
 IDLE_TIMEOUT = timedelta(days=365)
 """Longest time for which a rank waits for the next job, because rank 0 may compute alone for long."""
-
-GRACE = timedelta(seconds=10)
-"""Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
 
 REPORT_TIMEOUT = timedelta(seconds=10)
 """Longest time for which rank 1 waits to see whether rank 0 reports a problem."""
@@ -53,20 +48,6 @@ CHUNK = 2**27
 
 Shape = tuple[tuple[int, ...], Any]
 """The shape and the dtype of a tensor."""
-
-
-class RanksEnded(PrivawareError):
-    """A process ended, or did not answer in time, before the ranks had finished their work."""
-
-    code = 130
-
-
-class RankLost(RanksEnded):
-    """The connection to another process was lost, or `torchrun` ended this one because another one ended."""
-
-
-class Told(BaseException):
-    """Raised when `torchrun` asks this process to end. It is no `Exception`, so no `except Exception` stops it."""
 
 
 @dataclass(eq=False)
@@ -453,7 +434,7 @@ class Ranks:
         try:
             yield
         except RuntimeError as problem:  # torch has no narrower class for a closed connection of gloo
-            raise RankLost(_lost(sentence.format(size=self.size))) from problem
+            raise RankLost(lost_sentence(sentence.format(size=self.size))) from problem
 
 
 _open: list[Ranks] = []
@@ -563,52 +544,6 @@ def led(ranks: Ranks) -> Iterator[None]:
         _leading.clear()
 
 
-@contextmanager
-def ended_by_torchrun() -> Iterator[None]:
-    """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
-
-    A process that waits for a GPU cannot raise: `GRACE` after the signal it prints the message and exits. After a
-    `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other case the previous
-    handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    sentence = _lost("torchrun ended this process, because another one had ended")
-
-    def end(*_: Any) -> None:
-        raise Told(sentence)
-
-    signals, writes = os.pipe()
-    os.set_blocking(writes, False)
-    left = threading.Event()
-    threading.Thread(target=_end_after_grace, args=(signals, left, sentence), daemon=True).start()
-    before, before_writes = signal.signal(signal.SIGTERM, end), signal.set_wakeup_fd(writes)
-    try:
-        yield
-    except (Told, RankLost) as problem:
-        before = signal.SIG_IGN
-        raise RankLost(str(problem)) from problem
-    finally:
-        left.set()
-        signal.set_wakeup_fd(before_writes)
-        signal.signal(signal.SIGTERM, before)
-        os.close(writes)
-
-
-def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
-    """Print `sentence` and end this process if it got SIGTERM and `left` is not set within `GRACE` after that.
-
-    `signals` is the file descriptor of the reading end of a pipe to which Python writes the number of each signal.
-    `left` is set when the process has left its work. Return when the pipe is closed.
-    """
-    with os.fdopen(signals, "rb", buffering=0) as numbers:
-        while number := numbers.read(1):
-            if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
-                print(f"privaware: {sentence}", file=sys.stderr, flush=True)
-                os._exit(RanksEnded.code)
-
-
 def _follow_device(ranks: Ranks, device: str) -> None:
     """Take part in `expect_device` on a rank other than 0: tell all ranks whether this rank can compute on `device`.
 
@@ -616,10 +551,6 @@ def _follow_device(ranks: Ranks, device: str) -> None:
     """
     with suppress(WrongInput), ranks.agreed():
         ranks.device(device)
-
-
-def _lost(sentence: str) -> str:
-    return f"{sentence}; repeat the command: a charged run with --out or a checkpoint goes on with its charge"
 
 
 def _gpu(number: int) -> str:

@@ -159,7 +159,7 @@ def data_path(folder: Folder, form: Form) -> str:
     if name in files:
         return str(files[name])
     if name not in registry.names("datasets"):
-        raise WrongInput("expected data among those of the folder or built in; choose one of the list")
+        raise WrongInput("expected a data file of the folder or a built-in data set; choose one of the list")
     if Path(name).exists():  # a file has precedence, and need not lie in the folder
         raise WrongInput(
             f"expected {name} as built-in data, got a file of that name where `privaware ui` was started; rename "

@@ -185,8 +185,8 @@ def public_rows(run: ChargedRun, held_out: float) -> Data:
     rows = run.source.read_public_rows()
     if len(rows) * min(held_out, 1 - held_out) < 1:
         raise WrongInput(
-            f"expected enough public rows to train and to score candidates, got {len(rows)}, of which the fraction "
-            f"{held_out:g} scores; give more rows, or leave --public out"
+            "expected enough public rows to train and to score candidates, got "
+            f"{len(rows)} rows and a fraction of {held_out:g} that scores; give more public rows, or leave --public out"
         )
     return rows
 

@@ -46,7 +46,7 @@ class Contender:
         if schema.form != "table" or unknown or not self.columns:
             shown = ", ".join(known[:8])
             raise WrongInput(
-                f"{self.name!r:.80}: expected columns among {shown or 'those of a table'}, "
+                f"{self.name!r:.80}: expected columns {f'among {shown}' if shown else 'of a table'}, "
                 f"got {', '.join(unknown) or 'none'}"
             )
         return schema.keep(self.columns)

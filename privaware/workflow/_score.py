@@ -370,8 +370,7 @@ def _expected(cells: ScoreCells, rows: float, scale: float, *, at_most: bool) ->
     """
     typical = TYPICAL[cells.metric]
     noiseless = NoisyCells(cells=cells, noisy=cells.typical(rows), scale=scale, draw=np.random.default_rng(0))
-    score = noiseless.score()
-    low, high = score["low"], score["high"]
+    low, high = noiseless.forecast()
     fewer = f" with {rows:.0f} rows, and wider with fewer" if at_most else ""
     said = f" The 95% interval of {typical.words} would be about {low:.2f} to {high:.2f}{fewer}."
     if not low <= typical.constant <= high:

@@ -58,6 +58,10 @@ BINNED = ("calibration", "threshold")
 """Releases with a score that need bins of the predicted probability."""
 
 
+DEVIATION = 1 / 8
+"""Standard deviation of a typical target for R2, as a fraction of the target's range."""
+
+
 @dataclass(frozen=True)
 class Typical:
     """A typical score, for which a plan forecasts the interval: its `value`, and its description in `words`.
@@ -73,10 +77,10 @@ class Typical:
 TYPICAL = {
     "accuracy": Typical("an accuracy of 0.8", 0.8, 0.5),
     "auc": Typical("an AUC of 0.8", 0.8, 0.5),
-    "r2": Typical("an R2 of 0.5", 0.5, 0.0),
+    "r2": Typical("an R2 of 0.5, if the target's standard deviation is an eighth of its range,", 0.5, 0.0),
     "mae": Typical("a mean absolute error of 0.1, as a fraction of the target's range,", 0.1, 0.25),
 }
-"""The typical score of each metric, for equally frequent classes or a number spread evenly over its range."""
+"""The typical score of each metric, for equally frequent classes or a target in the middle of its range."""
 
 
 def scored_words(training: str, metric: str) -> str:
@@ -138,8 +142,9 @@ class ScoreCells:
         if self.metric == "mae":
             return rows * np.array([value, 1 - value, 1 / 4, 3 / 4])
         if self.metric == "r2":
-            error = (1 - value) / 12  # the target's variance is 1/12
-            return rows * np.array([error, 1 - error, 1 / 3, 1 / 6])
+            error = (1 - value) * DEVIATION**2
+            square = 1 / 4 + DEVIATION**2  # the mean of the squared target, whose mean is 1/2
+            return rows * np.array([error, 1 - error, square, 1 / 2 - square])
         if self.classes > 2:
             bins, counts = self.sizes[0] // 2, self.sizes[1]
             return rows * np.append(np.repeat([(1 - value) / bins, value / bins], bins), np.full(counts, 1 / counts))

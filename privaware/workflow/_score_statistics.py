@@ -5,6 +5,9 @@ Intervals cover two sources of error: the held-out rows are a sample, and the ce
 * A fraction, such as an accuracy, has an interval by the inversion of a test. It contains every `fraction` for which
   `(1 - fraction) * hits - fraction * misses` is within `QUANTILE` standard deviations of 0. If hardly a row is counted,
   the interval is [0, 1].
+* R2 is `1 - error / variance`. Its interval comes from the inversion of a test too. It contains every `r2` for which
+  `(1 - r2) * variance - error` is within `QUANTILE` standard deviations of 0. It is [-1, 1] if the noise could hide the
+  errors and the whole variance of the target.
 * Other statistics have a parametric bootstrap interval. Rows are drawn again from the noisy cells, and Laplace noise of
   the same scale is added again.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +24,7 @@ import numpy as np
 
 from privaware.workflow._score_cells import DECILES, LOG_ODDS, ScoreCells
 
-__all__ = ["NoisyCells", "fraction_interval", "rows_needed"]
+__all__ = ["NoisyCells", "counts_adding_up", "fraction_interval", "ratio_interval", "rows_needed"]
 
 CONFIDENCE = 0.95
 """Confidence of every interval."""
@@ -33,6 +36,10 @@ QUANTILE = 2.1
 """Half-width of an interval of a fraction, in standard deviations; Laplace noise has longer tails than a normal one."""
 QUANTILE_OF_ALL = 3.0
 """Half-width, in standard deviations, of intervals that hold at all nine thresholds at once, and so at the best."""
+FORECAST_RELEASES = 50
+"""Number of simulated releases from which the interval of a score is forecast."""
+FORECAST_COVERS = 0.9
+"""Fraction of the simulated releases whose intervals reach at most as far to one side of the score as the forecast."""
 CRITERION = "balanced accuracy"
 """What the released threshold maximises: the mean of sensitivity and specificity."""
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -61,13 +68,28 @@ class NoisyCells:
     def score(self) -> dict[str, float]:
         """Return the `value` of the score, and the ends `low` and `high` of its 95% interval.
 
-        An accuracy or a mean absolute error (in units of the target) has an interval of a fraction. AUC and R2 have a
-        bootstrap interval; R2 is clipped to [-1, 1].
+        An accuracy or a mean absolute error (in units of the target) has an interval of a fraction, R2 one of a ratio,
+        and AUC a bootstrap interval. R2 is clipped to [-1, 1].
         """
-        if self.cells.metric in ("accuracy", "mae"):
-            return self._in_unit(*self._right_and_wrong())
-        worst = -1.0 if self.cells.metric == "r2" else 0.0
-        return self._bootstrap(self._auc if self.cells.metric == "auc" else self._r2, worst)
+        if self.cells.metric == "r2":
+            return self._r2()
+        return self._bootstrap(self._auc) if self.cells.metric == "auc" else self._in_unit(*self._right_and_wrong())
+
+    def forecast(self) -> tuple[float, float]:
+        """Return the ends of the interval to expect for the score of these cells, if they had no noise yet.
+
+        Releases of the cells are simulated. In the fraction `FORECAST_COVERS` of them, the interval reaches at most as
+        far below the score as in the forecast, and in the same fraction at most as far above the score.
+        """
+        worst, best = (-1.0, 1.0) if self.cells.metric == "r2" else (0.0, self.unit)
+        below, above = [], []
+        for noise in self.draw.laplace(0, self.scale, (FORECAST_RELEASES, self.noisy.size)):
+            score = replace(self, noisy=self.noisy + noise).score()
+            below.append(score["value"] - score["low"] if score["low"] > worst else best - worst)
+            above.append(score["high"] - score["value"] if score["high"] < best else best - worst)
+        value = self.score()["value"]
+        low, high = (float(np.quantile(each, FORECAST_COVERS)) for each in (below, above))
+        return max(worst, value - low), min(best, value + high)
 
     def constant(self) -> dict[str, float]:
         """Return the score of a constant prediction with its interval.
@@ -126,22 +148,23 @@ class NoisyCells:
         With more classes it is the probability of the predicted class, and the rate is how often the prediction is
         right.
 
-        `from` and `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`;
-        without rows it is the middle of the interval. `needed` is the number of rows from which on this interval is at
-        most `INFORMATIVE` wide for a rate of 0.5.
+        The numbers of rows are whole, at least 0, and add up to the noisy number of held-out rows, rounded. `from` and
+        `to` are the ends of the tenth. `observed` is the rate, with its interval from `low` to `high`; without rows it
+        is the middle of the interval. `needed` is the number of rows from which on this interval is at most
+        `INFORMATIVE` wide for a rate of 0.5.
         """
         ends = np.array([0.0, *DECILES, 1.0])
         last_edge_below = np.arange(len(self.cells.edges) + 1) - 1  # of each bin
         groups = np.searchsorted(self._decile_edges, last_edge_below, side="right")
         misses, hits = self.noisy[: self.cells.sizes[0]].reshape(2, -1)
+        counts = counts_adding_up(np.bincount(groups, hits + misses, len(ends) - 1), round(self.rows))
         bins = []
-        for at in range(len(ends) - 1):
+        for at, rows in enumerate(counts):
             inside = groups == at
             rate = self._rate(hits[inside], misses[inside])
-            rows = max(0.0, float((hits[inside] + misses[inside]).sum()))
             edges = {"from": float(ends[at]), "to": float(ends[at + 1])}
             needed = rows_needed(int(inside.sum()), self.scale)
-            bins.append({**edges, "rows": round(rows, 2), "needed": needed, "observed": rate.pop("value"), **rate})
+            bins.append({**edges, "rows": float(rows), "needed": needed, "observed": rate.pop("value"), **rate})
         return bins
 
     @cached_property
@@ -173,8 +196,8 @@ class NoisyCells:
         low, high = value - np.quantile(errors, 1 - reach, axis=0), value - np.quantile(errors, reach, axis=0)
         return value, np.minimum(low, value), np.maximum(high, value)
 
-    def _bootstrap(self, statistic: Statistic, worst: float = 0.0) -> dict[str, float]:
-        ends = (float(np.clip(end, worst, 1)) for end in self._estimate(statistic))
+    def _bootstrap(self, statistic: Statistic) -> dict[str, float]:
+        ends = (float(np.clip(end, 0, 1)) for end in self._estimate(statistic))
         return dict(zip(("value", "low", "high"), ends, strict=True))
 
     def _in_unit(self, hits: np.ndarray, misses: np.ndarray) -> dict[str, float]:
@@ -209,10 +232,18 @@ class NoisyCells:
         below = negative.cumsum(axis=1) - negative / 2
         return _ratio((below * positive).sum(axis=1), negative.sum(axis=1) * positive.sum(axis=1), 0.5)
 
-    def _r2(self, cells: np.ndarray) -> np.ndarray:
-        count, squares = np.maximum(cells[:, :2].sum(axis=1), 1.0), cells[:, 2]
-        variance = squares - (squares + cells[:, 3]) ** 2 / count
-        return np.asarray(1 - _ratio(cells[:, 0], variance, 2.0))
+    def _r2(self) -> dict[str, float]:
+        """Return the `value` of R2, clipped to [-1, 1], and the ends `low` and `high` of its interval.
+
+        The value is -1 if noise made the variance of the target zero or negative. A row adds at most 1 to the sum of
+        errors, so the variance of this sum over samples of rows is at most its mean; so it is for deviations.
+        """
+        error, variance = (float(sums[0]) for sums in _error_and_variance(self.noisy[None]))
+        noise = self.draw.laplace(0, self.scale, (RESAMPLES, self.noisy.size))
+        spread = np.cov(_error_and_variance(self.noisy + noise)) + np.diag([max(error, 0.0), max(variance, 0.0)])
+        smallest, largest = ratio_interval(error, variance, spread, 2.0)
+        value = float(np.clip(1 - _ratio(error, variance, 2.0), -1, 1))
+        return {"value": value, "low": min(1 - largest, value), "high": max(1 - smallest, value)}
 
     def _histogram(self, cells: np.ndarray) -> np.ndarray:
         """Return the first group of `cells` (samples, cells), reshaped to (samples, 2, bins).
@@ -283,6 +314,49 @@ def fraction_interval(
     return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
 
 
+def counts_adding_up(noisy: np.ndarray, total: int) -> list[int]:
+    """Return whole numbers, at least 0, that add up to `total` and are nearly proportional to the counts `noisy`.
+
+    Negative counts become 0. Rounded up are the numbers with the largest fractions. If no count is positive, the total
+    is spread evenly.
+
+    >>> counts_adding_up(np.array([60.4, -20.0, 40.3, 19.3]), 100)
+    [50, 0, 34, 16]
+    """
+    clipped = np.maximum(noisy, 0.0)
+    clipped = clipped if clipped.sum() > 0 else np.ones(len(noisy))
+    scaled = clipped * (total / clipped.sum())
+    counts = np.floor(scaled).astype(int)
+    counts[np.argsort(counts - scaled, kind="stable")[: total - int(counts.sum())]] += 1
+    return counts.tolist()
+
+
+def ratio_interval(part: float, of: float, covariance: np.ndarray, most: float) -> tuple[float, float]:
+    """Return the interval of the ratio of two noisy sums, `part / of`, within [0, `most`].
+
+    The interval contains every `ratio` for which `part - ratio * of` is within `QUANTILE` standard deviations of 0.
+    `covariance` is the covariance matrix of `(part, of)`. The interval is all of [0, `most`] if `of` may be 0 and the
+    test excludes no end.
+
+    >>> [round(end, 3) for end in ratio_interval(50.0, 100.0, np.diag([25.0, 25.0]), 2.0)]
+    [0.387, 0.624]
+    >>> ratio_interval(50.0, 5.0, np.diag([25.0, 25.0]), 2.0)
+    (2.0, 2.0)
+    >>> ratio_interval(5.0, 5.0, np.diag([25.0, 25.0]), 2.0)
+    (0.0, 2.0)
+    """
+    # The ends solve square * ratio**2 - 2 * linear * ratio + constant = 0, or are the ends of the range.
+    square = of**2 - QUANTILE**2 * float(covariance[1, 1])
+    linear = of * part - QUANTILE**2 * float(covariance[0, 1])
+    constant = part**2 - QUANTILE**2 * float(covariance[0, 0])
+    inside = [end for end in (0.0, most) if square * end**2 - 2 * linear * end + constant <= 0]
+    roots = np.roots([square, -2 * linear, constant])
+    inside += [float(root.real) for root in roots if not root.imag and 0 <= root.real <= most]
+    if not inside:
+        inside = [most if part > most * of else 0.0]
+    return min(inside), max(inside)
+
+
 def rows_needed(cells: int, scale: float) -> int:
     """Return the smallest number of rows, half of them hits, whose fraction of hits has an informative interval.
 
@@ -305,6 +379,15 @@ def _is_informative(rows: int, cells: int, scale: float) -> bool:
     half = np.full(cells, rows / 2 / cells)
     low, high = fraction_interval(half, half, scale)
     return high - low <= INFORMATIVE
+
+
+def _error_and_variance(cells: np.ndarray) -> np.ndarray:
+    """Return, from cells of R2 (samples, 4), two lines: the sums of squared errors and of squared deviations.
+
+    Deviations are those of the target from its mean.
+    """
+    count, squares = np.maximum(cells[:, :2].sum(axis=1), 1.0), cells[:, 2]
+    return np.stack([cells[:, 0], squares - (squares + cells[:, 3]) ** 2 / count])
 
 
 def _ratio(part: Any, of: Any, otherwise: float) -> Any:

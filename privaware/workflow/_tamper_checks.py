@@ -133,7 +133,7 @@ def _other_closing(ledger: Ledger, signature: Signature, claim: Claim) -> list[s
     """
     signed, charged = ledger.entry(signature.closing), ledger.entry(claim.entry or "")
     if signed is None or charged is None or (signed.kind, signed.run) != ("finished", charged.run):
-        return ["the signature is of another closing entry than that of this run in the ledger"]
+        return ["the signature names another closing entry than the ledger has for this run"]
     kinds = {None, signed.release, signature.release}
     if signed.files != signature.files or signature.run not in (None, signed.run) or len(kinds) > 2:
         return ["the signature names other files, another run or another kind of release than the ledger"]

@@ -224,8 +224,8 @@ def expect_sendable(module: nn.Module, descent: Descent) -> None:
         cloudpickle.dumps((descent, module))
     except Exception as problem:  # an object says by any exception that it cannot be pickled
         raise WrongInput(
-            "expected a module and a loss that can be sent to the other processes of torchrun, got some that "
-            f"cannot be pickled ({type(problem).__name__}); use no lock, open file or connection in them"
+            "expected a module and a loss that can be sent to all processes of torchrun, got a module or a loss that "
+            f"cannot be pickled ({type(problem).__name__}); use no lock, open file or connection in it"
         ) from None
 
 

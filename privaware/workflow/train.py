@@ -212,7 +212,7 @@ def train(
             if saved is not None and run is not None and not finished:
                 saved.keep_released(steps)
                 charged.finish(run, files=_files(Path(saved.path)))
-        assumed = () if rows is not None else ("the number of rows, as that of the targets",)
+        assumed = () if rows is not None else ("the number of rows, which is the number of targets",)
         plan = Plan(
             learner="train",
             mechanism=cast("Mechanism[Any]", descent),

@@ -175,7 +175,7 @@ def _run_one(pair: Wanted, store: Store, place: TrainingPlace, how: GridRun) -> 
     outcome = result.get("failed") or result.get("attack_failures") or f"error {result.get('error', float('nan')):.2f}"
     say(f"{cell_name(pair[1])}: {outcome} in {time.time() - began:.1f} s")
     add_twins(store)
-    reasons = [*state.failures.values(), *(why for each in state.attack_failures.values() for why in each.values())]
+    reasons = [failure.reason for failure in (*state.failures, *state.attack_failures)]
     if any("CUDA error" in reason or "AcceleratorError" in reason for reason in reasons):
         say("an error of CUDA: later cells would fail too, so this process ends")
         return False

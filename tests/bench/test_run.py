@@ -66,7 +66,8 @@ def test_failing_cell_is_stored_with_reason_and_the_rest_runs(tmp_path: Path, mo
     words: list[str] = []
     state = run_cells(wanted(learners={"counted": {"breaks": True}, "majority": {}}), store, HERE, say=words.append)
     assert (state.done, len(state.failures)) == (6, 2)
-    assert state.failures["counted, digits, epsilon 1, seed 0"] == "ZeroDivisionError: the noise is too loud"
+    first = {"cell": "counted (breaks=True), digits, epsilon 1, seed 0"}
+    assert state.json()["failures"][0] == first | {"reason": "ZeroDivisionError: the noise is too loud"}
     failed = [cell.result for cell in store.read().values() if "failed" in cell.result]
     assert failed == [{"failed": "ZeroDivisionError: the noise is too loud"}] * 2
     assert any("failed: counted" in line for line in words)
@@ -74,6 +75,26 @@ def test_failing_cell_is_stored_with_reason_and_the_rest_runs(tmp_path: Path, mo
     RUNS.clear()
     run_cells(wanted(learners={"counted": {"breaks": True}, "majority": {}}), store, HERE)
     assert len(RUNS) == 2  # only what failed is tried again
+
+
+def test_cells_of_one_name_fail_each_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two grids in one store whose cells differ in the number of rows only."""
+    install(monkeypatch)
+    store = Store(tmp_path / "cells.jsonl")
+    tables = [{"digits": {"train": train, "test": 40}} for train in (50, 60)]
+    learners = {"counted": {"breaks": True, "epsilons": [1.0]}}
+    both = [cell for data in tables for cell in wanted(learners=learners, seeds=1, data=data)]
+    state = run_cells(both, store, HERE)
+    assert (state.cells, len(state.failures), state.json()["not_begun"]) == (2, 2, 0)
+    assert len(_run.failed_cells(list(store.read().values()))) == 2
+
+
+def test_attacks_on_cells_of_one_name_are_counted_apart(tmp_path: Path, broken: list[bool]) -> None:
+    store = Store(tmp_path / "cells.jsonl")
+    tables = [{"digits": {"train": train, "test": 40}} for train in (50, 60)]
+    both = [cell for data in tables for cell in wanted(**ATTACKED, data=data, epsilons=[1.0])]
+    assert run_cells(both, store, HERE).json()["attacks_failed"] == 2
+    assert _run.cells_in(_run.failed_attacks(list(store.read().values()))) == 2
 
 
 ATTACKED: dict[str, Any] = {"learners": {"counted": {}}, "seeds": 1, "attacks": ["threshold", "broken"]}
@@ -133,7 +154,7 @@ def test_rerun_repeats_a_failed_attack_without_a_training(tmp_path: Path, broken
     assert len(RUNS) == 2
     broken.append(True)
     state = run_cells(wanted(**ATTACKED), store, HERE)
-    assert (state.done, state.attack_failures, len(RUNS)) == (2, {}, 2)
+    assert (state.done, state.attack_failures, len(RUNS)) == (2, [], 2)
     assert all(cell.result["auc broken"] == 0.5 for cell in store.read().values())
     assert [path.name for path in tmp_path.iterdir()] == ["cells.jsonl"]  # no model is kept any longer
 
@@ -144,7 +165,7 @@ def test_lost_model_is_trained_again_for_its_attack(tmp_path: Path, broken: list
     before = {cell.result["auc threshold"] for cell in store.read().values()}
     shutil.rmtree(tmp_path / ".cells.jsonl.models")
     broken.append(True)
-    assert run_cells(wanted(**ATTACKED), store, HERE).attack_failures == {}
+    assert run_cells(wanted(**ATTACKED), store, HERE).attack_failures == []
     assert len(RUNS) == 4
     assert {cell.result["auc threshold"] for cell in store.read().values()} == before
 
@@ -228,7 +249,7 @@ def test_nothing_begins_after_the_time_limit(tmp_path: Path) -> None:
 def test_cells_train_in_other_processes(tmp_path: Path) -> None:
     store = Store(tmp_path / "cells.jsonl")
     state = run_cells(wanted(), store, HERE, workers=2)
-    assert (state.done, state.failures) == (8, {})
+    assert (state.done, state.failures) == (8, [])
     alone = Store(tmp_path / "alone.jsonl")
     run_cells(wanted(), alone, HERE)
     assert {k: c.result for k, c in store.read().items()} == {k: c.result for k, c in alone.read().items()}

@@ -125,6 +125,13 @@ def test_kernel_adds_noise_on_the_lattice(kind: torch.dtype, scales: list[float]
     assert ((released - expected).abs() <= step).all()
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_kernel_returns_values_without_noise_as_they_are(kind: torch.dtype) -> None:
+    exact = torch.tensor([[0.0, 3.0, -3e9, 1e30]], dtype=kind, device="cuda")
+    assert torch.equal(ChaCha20(KEY, "cuda").noisy(exact, torch.zeros_like(exact[:, :1]), 2.0**-12), exact)
+
+
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 def test_no_block_is_used_twice_whatever_the_shapes(device: str) -> None:
     stream, drawn = ChaCha20(KEY, device, 2**32 - 1000), []

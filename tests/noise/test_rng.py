@@ -76,6 +76,21 @@ def test_p25_released_values_lie_on_a_lattice_no_row_can_move(scale: float) -> N
         assert np.array_equal(released / step, np.round(released / step))
 
 
+@pytest.mark.parametrize("size", [0.0, 3.0, 3e9, -1e30])
+def test_values_without_noise_are_returned_as_they_are(size: float) -> None:
+    array = np.full((2, 3), size)
+    for seed in (None, 0):
+        rng = Rng(seed)
+        assert np.array_equal(rng.gaussian(array, noise=0.0, sensitivity=1.0), array)
+        assert np.array_equal(rng.laplace(array, noise=0.0, sensitivity=1.0), array)
+        assert rng.gaussian(size, noise=0.0, sensitivity=1.0) == rng.laplace(size, noise=0.0, sensitivity=1.0) == size
+        for kind in (torch.float32, torch.float64):
+            exact = torch.full((3, 2), size, dtype=kind).T  # not contiguous
+            for noise in (0.0, torch.zeros(2, 3), torch.zeros(2, 1), torch.zeros(())):
+                for tensor in (exact, exact.contiguous()):
+                    assert torch.equal(rng.gaussian(tensor, noise=noise, sensitivity=1.0), tensor)
+
+
 def test_p26_streams_are_separate_and_runs_differ() -> None:
     first, second = Rng(seed=4), Rng(seed=4)
     first.poisson(1000, 0.5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -167,32 +166,6 @@ def test_a_lost_connection_is_one_sentence() -> None:
         raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer")
 
 
-def test_a_blocked_process_says_why_it_ends(tmp_path: Path) -> None:
-    """A mutex that is locked twice blocks as a wait for a GPU does: no signal interrupts it."""
-    script = tmp_path / "blocked.py"
-    script.write_text(
-        """
-import ctypes
-import threading
-from datetime import timedelta
-from privaware.ranks import _session
-_session.GRACE = timedelta(seconds=0.2)
-mutex, libc = ctypes.create_string_buffer(64), ctypes.CDLL(None)
-with _session.ended_by_torchrun():
-    libc.pthread_mutex_lock(mutex)
-    threading.Timer(1.0, print, ["ready"], {"flush": True}).start()  # when the lock below has long been waited for
-    libc.pthread_mutex_lock(mutex)
-"""
-    )
-    (process,) = processes.started([str(script)], 1)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.terminate()
-    _, problem = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert problem.startswith("privaware: torchrun ended this process, because another one had ended; repeat")
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_rank_1_reports_only_that_rank_0_was_lost(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ranks, "reported", known)
@@ -202,30 +175,6 @@ def test_rank_1_reports_only_that_rank_0_was_lost(known: bool, monkeypatch: pyte
             monkeypatch.setenv(name, value)
         told[rank] = [reports(RankLost("expected 4 processes")), reports(RanksEnded("expected a file"))]
     assert told == {0: [True, True], 1: [not known, False], 2: [False, False]}
-
-
-@pytest.fixture
-def _unsigned() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.mark.usefixtures("_unsigned")
-def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
-    with (
-        pytest.raises(RankLost, match="another one had ended"),
-        _session.ended_by_torchrun(),
-        contextlib.suppress(Exception),  # as an import of a library does
-    ):
-        signal.raise_signal(signal.SIGTERM)
-
-
-@pytest.mark.usefixtures("_unsigned")
-def test_a_lost_process_is_reported_before_torchrun_ends_all() -> None:
-    with pytest.raises(RankLost), _session.ended_by_torchrun():
-        raise RankLost("expected 2 processes")
-    signal.raise_signal(signal.SIGTERM)  # ignored, while the sentence is written
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_every_page_leaves_the_folder_as_it_is(page: Served, folder: Path) -> No
 @pytest.mark.parametrize(
     ("path", "form", "problem"),
     [
-        ("plan", {"data": "../secret.csv"}, "expected data among those of the folder"),
+        ("plan", {"data": "../secret.csv"}, "expected a data file of the folder"),
         ("plan", {"data": "wisconsin", "epsilon": "much"}, "expected epsilon as a number"),
         ("plan", {"data": "wisconsin", "epsilon": "-1"}, "epsilon"),
         ("model/model", {"ledger": "/etc/passwd"}, "expected a ledger of the folder"),
@@ -133,7 +133,7 @@ def test_p53_plan_takes_no_rows_from_outside(linked: Served) -> None:
     assert "again.csv" in choices
     assert "out-people.csv" not in choices
     wrong = linked.ask(f"/{TOKEN}/plan", form={"data": "out-people.csv", "target": "y"})
-    assert (wrong[0], "expected data among those of the folder" in wrong[1]) == (400, True)
+    assert (wrong[0], "expected a data file of the folder" in wrong[1]) == (400, True)
     built_in = linked.ask(f"/{TOKEN}/plan", form={"data": "wisconsin", "epsilon": "1", "learner": "majority"})
     assert built_in[0] == 200
 

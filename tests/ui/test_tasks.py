@@ -88,8 +88,8 @@ def test_file_named_like_built_in_data_is_refused(
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("data", "../people.csv", "expected data among those of the folder"),
-        ("test", "/etc/passwd", "expected data among those of the folder"),
+        ("data", "../people.csv", "expected a data file of the folder"),
+        ("test", "/etc/passwd", "expected a data file of the folder"),
         ("schema", "../people.toml", "expected a schema of the folder"),
         ("ledger", "/tmp/x.ledger", "expected a ledger of the folder"),
         ("limit", "much", "expected limit as a number, got 'much'"),

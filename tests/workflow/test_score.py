@@ -229,6 +229,19 @@ def test_calibration_tells_right_from_shifted_probabilities() -> None:
         assert sum(line["rows"] for line in bins) == pytest.approx(4000, abs=0.1)
 
 
+@pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize(("metric", "classes"), [("accuracy", 2), ("accuracy", 4), ("auc", 2)])
+def test_bins_of_a_calibration_add_up_to_all_rows(metric: str, classes: int, scale: float) -> None:
+    layout, draw = ScoreCells.of(metric, classes, ("calibration",)), np.random.default_rng(12)
+    for _ in range(20):
+        noisy = np.concatenate([np.full(size, 400 / size) for size in layout.sizes])
+        noisy += draw.laplace(0, scale, noisy.size)
+        released = facts(metric, classes, noisy, scale, ("calibration",))
+        rows = [line["rows"] for line in released.calibration()]
+        assert sum(rows) == round(released.rows)
+        assert all(count >= 0 and count == round(count) for count in rows)
+
+
 @pytest.mark.parametrize("scale", [1.0, 5.0, 50.0])
 def test_rows_that_calibration_asks_for_are_enough(scale: float) -> None:
     needed = rows_needed(2, scale)
@@ -538,16 +551,59 @@ def test_forecast_cells_have_the_score_that_the_forecast_names() -> None:
 
 @pytest.mark.parametrize("metric", ["accuracy", "auc", "r2", "mae"])
 def test_forecast_warns_of_a_score_that_tells_nothing(metric: str) -> None:
-    schema = replace(TABLE if metric in ("accuracy", "auc") else NUMBERS, rows=2500)
+    schema = replace(TABLE if metric in ("accuracy", "auc") else NUMBERS, rows=50_000 if metric == "r2" else 2500)
     plan = training_plan(schema, epsilon=1.0, delta=1e-5, learner="linear")
 
     def forecast(epsilon: float) -> str:
         [*_, reason] = with_score(plan, epsilon=epsilon, metric=metric).reasons
         return reason.partition(" The 95% interval of a")[2]
 
+    assert metric != "r2" or "standard deviation is an eighth of its range, would be about" in forecast(0.8)
     assert "would not tell such a model from a constant prediction" in forecast(0.02)
     assert "would be about" in forecast(0.8)
     assert "would not tell" not in forecast(0.8)
+
+
+def numbers_release(
+    rows: int, deviation: float, scale: float, draw: np.random.Generator, r2: float = 0.5
+) -> dict[str, float]:
+    """The released R2 of a model on `rows` rows whose target has this deviation; `r2` is the true one."""
+    target = 0.5 + np.sqrt(12) * deviation * (draw.random(rows) - 0.5)
+    errors = (draw.normal(0, deviation * np.sqrt(1 - r2), rows) ** 2).clip(0, 1)
+    cells = np.array([errors.sum(), (1 - errors).sum(), (target**2).sum(), (target - target**2).sum()])
+    cells += draw.laplace(0, scale, 4)
+    return NoisyCells(cells=ScoreCells.of("r2", 0), noisy=cells, scale=scale, draw=draw).score()
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(268, 20.0), (400, 2.0), (400, 200.0), (5000, 6.0), (5000, 100.0)])
+@pytest.mark.parametrize("deviation", [0.12, 0.28])
+def test_interval_of_an_r2_covers_it_also_in_much_noise(rows: int, scale: float, deviation: float) -> None:
+    draw = np.random.default_rng(9)
+    scores = [numbers_release(rows, deviation, scale, draw) for _ in range(120)]
+    assert sum(score["low"] <= 0.5 <= score["high"] for score in scores) >= 111
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "auc", "r2", "mae"])
+@pytest.mark.parametrize(("rows", "epsilon"), [(268, 0.1), (268, 1.0), (400, 0.3), (5000, 0.3), (5000, 1.0)])
+def test_forecast_is_as_wide_as_most_released_intervals(metric: str, rows: int, epsilon: float) -> None:
+    cells = ScoreCells.of(metric, 0 if metric in ("r2", "mae") else 2)
+    exact, scale, draw = cells.typical(rows), len(cells.sizes) / epsilon, np.random.default_rng(10)
+    low, high = facts(metric, cells.classes, exact, scale).forecast()
+    scores = [
+        facts(metric, cells.classes, exact + draw.laplace(0, scale, exact.size), scale).score() for _ in range(30)
+    ]
+    assert sum(score["high"] - score["low"] <= high - low + 1e-9 for score in scores) >= 18
+    assert np.median([score["high"] - score["low"] for score in scores]) <= high - low + 1e-9
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(400, 0.09), (400, 0.27), (400, 0.9), (5000, 0.3), (5000, 1.0)])
+def test_forecast_of_r2_holds_for_a_concentrated_target(rows: int, epsilon: float) -> None:
+    """Before, the forecast took a target that is evenly spread over its range, and so a small interval."""
+    draw, scale = np.random.default_rng(11), 2 / epsilon
+    low, high = facts("r2", 0, ScoreCells.of("r2", 0).typical(rows), scale).forecast()
+    for deviation in (0.125, 0.19):  # that of the forecast, and of medical_cost
+        scores = [numbers_release(rows, deviation, scale, draw) for _ in range(40)]
+        assert sum(score["high"] - score["low"] <= high - low for score in scores) >= 32
 
 
 @pytest.mark.parametrize(

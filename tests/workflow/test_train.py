@@ -89,7 +89,7 @@ def test_trained_module_carries_its_guarantee(tmp_path):
     assert guarantee.epsilon == pytest.approx(Ledger.open(tmp_path / "rows.ledger").spent())
     assert (guarantee.delta, guarantee.unit, guarantee.certified) == (1e-5, "row", True)
     assert "Adding or removing any one row" in guarantee.sentence
-    assert "public: the number of rows, as that of the targets" in guarantee.assumptions
+    assert "public: the number of rows, which is the number of targets" in guarantee.assumptions
     assert "probability 0.2" in guarantee.sampler
     others, classes = task(seed=1)
     seeded = train(nn.Linear(4, 2), others, classes, seed=3, **settings)

@@ -34,9 +34,6 @@ They give the Hessians of many problems at once. With more products, the Newton 
 from conjugate gradients, preconditioned by one Hessian for the mean of all problems.
 """
 
-MAX_FLOAT32_CONDITION = 1e4
-"""Largest condition number at which float32 is precise enough for a Newton step."""
-
 ROUNDING = 2.0**-19
 """Upper bound on the rounding error of a certified gradient, in norm, divided by the norm bound of a row."""
 
@@ -145,7 +142,7 @@ class ProblemArrays:
 
     @cached_property
     def products(self) -> Array | None:
-        """The products of all pairs of columns of `lattice_rows`, as an array (rows, pairs) of the type `kind`.
+        """The products of all pairs of columns of `lattice_rows`, as an array (rows, pairs).
 
         A pair may hold the same column twice. The value is None if the array would have more than `MAX_COLUMN_PRODUCTS`
         entries.
@@ -154,17 +151,7 @@ class ProblemArrays:
         if rows * columns * (columns + 1) // 2 > MAX_COLUMN_PRODUCTS:
             return None
         upper = np.triu_indices(columns)
-        return (self.lattice_rows[:, upper[0]] * self.lattice_rows[:, upper[1]]).astype(self.kind)
-
-    @cached_property
-    def kind(self) -> type[np.floating]:
-        """The number type in which Hessians are computed: float32 or float64.
-
-        It is float32 if `curvature * norm**2 * (rows + 1) / ridge`, a bound on the condition number of a Hessian, is
-        below `MAX_FLOAT32_CONDITION` for every problem.
-        """
-        curvature = LOSSES[self.loss].curvature * self.norm**2 * (len(self.rows) + 1) / self.ridge
-        return np.float32 if float(curvature.max()) < MAX_FLOAT32_CONDITION else np.float64
+        return np.asarray(self.lattice_rows[:, upper[0]] * self.lattice_rows[:, upper[1]])
 
 
 class ProblemGroup:
@@ -233,7 +220,7 @@ class ProblemGroup:
         1 on the diagonal and zeros elsewhere.
         """
         columns, problems = self.x.shape[1], self.problems
-        weight = (curvature * self.scale**2).astype(problems.kind)
+        weight = curvature * self.scale**2
         if len(self.at) == 1 or problems.products is None:
             return self._regularised(np.stack([(self.x * line[:, None]).T @ self.x for line in weight]))
         hessians = (weight @ problems.products).take(_square(columns), axis=1)

@@ -8,8 +8,7 @@ Here x_ip is row i with the columns outside mask p set to zero, then clipped to 
 not contain the number of rows, so one more row adds one term and changes nothing else.
 
 All problems take damped Newton steps together. Margins and gradients are single matrix products. For few columns all
-Hessians are one matrix product too (weights times products of columns), in float32 where the problems are well
-conditioned. Float32 changes a step, but not the point to which the steps converge.
+Hessians are one matrix product too (weights times products of columns).
 
 A problem is solved when its gradient norm, computed by `ProblemGroup.certified`, is below its tolerance. By strong
 convexity this bounds the distance to the true minimiser by `slack`. After at most `STEPS` Newton steps, unsolved
@@ -216,9 +215,7 @@ class _State:
         if len(self.length) > 1 and self.group.problems.products is None:
             return _conjugate(self.group, self.curvature, -self.gradient, self.group.preconditioner(self.curvature))
         hessians = self.group.hessians(self.curvature)
-        unit = np.maximum(self.length, 1e-300)[:, None]  # keeps numbers within the range of float32
-        goal = (-self.gradient / unit).astype(hessians.dtype)[:, :, None]
-        direction = _solution(hessians, goal) * unit * self.group.mask
+        direction = _solution(hessians, -self.gradient[:, :, None]) * self.group.mask
         wrong = (direction * self.gradient).sum(axis=1) >= 0
         direction[wrong] = -self.gradient[wrong] / hessians[wrong].trace(axis1=1, axis2=2)[:, None]
         return direction

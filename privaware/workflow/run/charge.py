@@ -42,6 +42,7 @@ from privaware.workflow.predict import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, may_be_paid, published_result
+from privaware.workflow.run.folder_claim import claimed_folder, expect_free_folder
 from privaware.workflow.run.notices import internal_scores, plan_lines, questions
 from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
@@ -50,7 +51,7 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import claim_folder, expect_unclaimed, next_run, run_key, same_rows, unclaim_folder
+from privaware.workflow.run.resume import next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -382,27 +383,13 @@ class ChargedRun:
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
-        self._expect_free_folder(place)
+        expect_free_folder(self.options.folder, place, self._key)
         if is_new(place):
             _expect_charged(None)
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
         self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
-
-    def _expect_free_folder(self, place: Path | Ledger | None) -> None:
-        """Raise `WrongInput` if the output folder belongs to another charged run.
-
-        `place` is the ledger of this run or its path, or None if there is no ledger yet.
-        """
-        path = place.path if isinstance(place, Ledger) else place
-
-        def is_own(ledger: Ledger, charge: Entry) -> bool:
-            same_ledger = path is not None and path.resolve() == ledger.path.resolve()
-            return same_ledger and charge.run is not None and charge.run.rpartition("-")[0] == self._key()
-
-        if self.options.folder is not None:
-            expect_unclaimed(self.options.folder, is_own)
 
     @property
     def _new_limit(self) -> float:
@@ -435,7 +422,7 @@ class ChargedRun:
         """
         check = NOTHING if self.check is None else self.check.event
         place = existing_place(self.source, self.options, self.plan.event)
-        self._expect_free_folder(place)
+        expect_free_folder(self.options.folder, place, self._key)
         if place is None:
             self._expect_new_limit()
             return
@@ -486,15 +473,8 @@ class ChargedRun:
         if self.check is not None and not resumed:
             for sentence in self.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, digest):
                 self._notify(sentence)
-        if (folder := self.options.folder) is not None:
-            with _output.disk_errors(folder, "choose another --out"):
-                claim_folder(folder, self.ledger, self.name)
-        try:
+        with claimed_folder(self.options.folder, self.ledger, self.name, resumed=resumed):
             self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
-        except PrivawareError:
-            if folder is not None and not resumed:
-                unclaim_folder(folder)
-            raise
         self.say(self._resumes() if resumed else f"{CHARGED} {self.entry.number}.")
         self._state_total(resumed)
 

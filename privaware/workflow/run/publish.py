@@ -13,8 +13,8 @@ from privaware.card import ModelCard
 from privaware.mechanism import unit
 from privaware.model import TENSORS, Model
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.folder_claim import expect_unclaimed
 from privaware.workflow.run.plan import Plan
-from privaware.workflow.run.resume import expect_unclaimed
 from privaware.workflow.run.staging import Staged, empty_stage
 
 if TYPE_CHECKING:

@@ -1,37 +1,23 @@
-"""Resume an interrupted run: the same command on the same rows gets the same name, and so the same charge.
-
-Until its result is published, the output folder of a charged run names its run and its ledger, so that no other run
-takes the folder.
-"""
+"""Resume an interrupted run: the same command on the same rows gets the same name, and so the same charge."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import json
-import shlex
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privaware._files import atomic_write
 from privaware.card import plain_settings
-from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
-from privaware.ledger._entry import unfinished
-from privaware.workflow.run.output import SEARCH
 
 if TYPE_CHECKING:
     from privaware.workflow.run.options import RunOptions
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["claim_folder", "expect_unclaimed", "next_run", "run_key", "same_rows", "unclaim_folder"]
-
-CLAIM = "run.json"
-"""Name of the file in the folder `SEARCH` that names the run and the ledger of an output folder."""
+__all__ = ["next_run", "run_key", "same_rows"]
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
@@ -81,41 +67,3 @@ def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
 def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
     """Whether the charge was for the rows with this digest; True if the charge names no rows."""
     return entry.rows is None or entry.rows == digest()
-
-
-def claim_folder(folder: Path, ledger: Ledger, run: str) -> None:
-    """Record in the output folder `folder` that it belongs to `run` of `ledger`, until the result is published."""
-    place = folder / SEARCH
-    place.mkdir(mode=0o700, exist_ok=True)
-    atomic_write(place / CLAIM, json.dumps({"run": run, "ledger": str(ledger.path)}).encode(), mode=0o600)
-
-
-def unclaim_folder(folder: Path) -> None:
-    """Remove the file that `claim_folder` wrote, if there is one; call this for a run that was not charged."""
-    with contextlib.suppress(OSError):
-        (folder / SEARCH / CLAIM).unlink()
-        (folder / SEARCH).rmdir()
-
-
-def expect_unclaimed(folder: Path, is_own: Callable[[Ledger, Entry], bool]) -> None:
-    """Raise `WrongInput` if `folder` belongs to a charged, unfinished run for which `is_own(ledger, charge)` is false.
-
-    Otherwise another result would take the folder, and the charged run could not be resumed. Without its ledger a run
-    cannot be resumed, so its folder is free.
-    """
-    try:
-        claim = json.loads((folder / SEARCH / CLAIM).read_bytes())
-        path, run = Path(claim["ledger"]), claim["run"]
-    except (KeyError, OSError, TypeError, ValueError):
-        return
-    if not path.exists():
-        return
-    ledger = Ledger.open(path)
-    charge = next((entry for entry in unfinished(ledger.entries()) if entry.run == run), None)
-    if charge is None or is_own(ledger, charge):
-        return
-    close = shlex.join(["privaware", "ledger", str(path), "--close", str(charge.number)])
-    raise WrongInput(
-        f"{str(folder)!r} belongs to entry {charge.number} ({charge.what}) of {str(path)!r}, which is charged but not "
-        f"finished; repeat its command to resume it, type `{close}` to give it up, or choose another --out"
-    )

@@ -69,16 +69,10 @@ def test_minimisers_equal_those_of_scipy(loss: str, seed: int, rows: int, column
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"MAX_COLUMN_PRODUCTS": 0},
-        {"MAX_HESSIAN_COLUMNS": 0},
-        {"MAX_MARGINS_PER_GROUP": 60},
-        {"MAX_FLOAT32_CONDITION": 0},
-    ],
+    "change", [{"MAX_COLUMN_PRODUCTS": 0}, {"MAX_HESSIAN_COLUMNS": 0}, {"MAX_MARGINS_PER_GROUP": 60}]
 )
 def test_direct_and_conjugate_steps_reach_the_same_minimiser(change: dict[str, int], monkeypatch: Any) -> None:
-    """Shared Hessians and conjugate gradients, no Hessian at all, many groups, double precision."""
+    """Shared Hessians and conjugate gradients, no Hessian at all, many groups."""
     problems, tilt = random_problems(3, rows=60, many=9)
     usual = solve(problems, tilt)
     for name, value in change.items():
@@ -185,6 +179,15 @@ def vars_of(problems: Problems) -> dict[str, Any]:
     return {
         name: getattr(problems, name) for name in ("rows", "targets", "loss", "ridge", "masks", "norm", "tolerance")
     }
+
+
+@pytest.mark.parametrize("rows", [3, 40_000])
+def test_hessians_have_one_precision_for_any_number_of_rows(rows: int) -> None:
+    """The number of rows is private: it must not decide with how many bits a step is computed."""
+    problems, _ = random_problems(3, rows=rows)
+    group = _convex_problems.ProblemGroup(problems, np.arange(4))
+    curvature = np.ones((4, rows))
+    assert group.hessians(curvature).dtype == group.take(np.arange(4) == 0).hessians(curvature[:1]).dtype == float
 
 
 def test_singular_matrices_raise_no_error() -> None:
