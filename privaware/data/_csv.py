@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from privaware.data._columns import series_of, spelt_or_text
-from privaware.data._numbers import CURRENCY, number_of
+from privaware.data._numbers import CURRENCY, LETTERS, MEASURE, number_of
 from privaware.data._open import open_bytes
 from privaware.data._parts import in_order
 from privaware.data._quotation import end_of_marked_records
@@ -55,8 +55,8 @@ MAX_RECORD_BLOCKS = 4
 """Number of blocks that one record may fill before its quotation marks are checked."""
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
 """Pattern of signs and currencies before a number."""
-AFTER = rf"\s*(?:%|{CURRENCY})?\s*$"
-"""Pattern of a percent sign or a currency after a number."""
+AFTER = rf"(?i:\s*(?:%|{CURRENCY}|{MEASURE})?|\s+[{LETTERS.replace(' ', '')}])\s*$"
+"""Pattern of a percent sign, a currency or a unit of measure after a number, in upper or lower case."""
 DECIMAL_COMMA = rf"{BEFORE}[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?{AFTER}"
 """Pattern of a number with a decimal comma."""
 GROUPED = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:,[0-9]+)?{AFTER}"
