@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._open import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
@@ -207,7 +208,8 @@ def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> R
     import pandas as pd
 
     texts = []
-    expected = f"text in {encoding or 'UTF-8'}{'' if encoding else ' (name another encoding with --encoding)'}"
+    advice = "" if encoding else f" (name another encoding with {option('encoding')})"
+    expected = f"text in {encoding or 'UTF-8'}{advice}"
     for file, label in files:
         with parsing(file, expected, partial(_named, file, label)):
             texts.append(file.read_bytes().decode(encoding or "utf-8-sig"))

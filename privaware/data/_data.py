@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from privaware._validate import nearest
+from privaware._validate import nearest, option
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, uncoded
 from privaware.data._images import pixels, with_images
@@ -182,7 +182,7 @@ class Data:
                 what = {"undecided": "a kind and its bounds", "category": "categories"}.get(column.kind, "low and high")
                 raise WrongInput(
                     f"column {quoted(column.name)}: expected {what} in the schema; declare them, "
-                    "or pay for them with --private-schema"
+                    f"or pay for them with {option('private_schema', True)}"
                 )
         with raw.named():
             raw = _with_pixels(raw, schema)
@@ -330,6 +330,6 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         alike = [name for name in names if folded(name) == folded(target)]
         known = raw.declared and not raw.uneven  # otherwise names may be values of a row
         near = nearest(target, names) if known else next(iter(alike), None)
-        advice = f"did you mean {quoted(near)}?" if near else "name one with --target"
+        advice = f"did you mean {quoted(near)}?" if near else f"name one with {option('target')}"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
     return raw.frame[target]

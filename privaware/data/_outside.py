@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
@@ -61,8 +62,8 @@ class Outside:
                 if wrong > MAX_UNREADABLE * present:
                     raise WrongInput(
                         f"column {quoted(column)}: expected {expected}, but {wrong} of {present} values cannot be "
-                        "read so; check the column, --sep and --decimal, or count them as missing with "
-                        "--allow-unreadable"
+                        f"read so; check the column, {option('sep')} and {option('decimal')}, or count them as missing "
+                        f"with {option('allow_unreadable', True)}"
                     )
 
     def include(self, other: Outside) -> None:

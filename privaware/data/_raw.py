@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._values import (
     Spelt,
     Words,
@@ -56,7 +57,8 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     kept = labelled_part(raw, target, classes)
     if len(raw) and not len(kept):
         raise WrongInput(
-            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with --target"
+            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with "
+            f"{option('target')}"
         )
     return kept
 
@@ -239,7 +241,8 @@ class Raw:
         if self.declared or values_shown():
             return listed(names)
         return (
-            f"of the first line, {len(names)} in all (to see their names pass --header, or --no-header if it is a row)"
+            f"of the first line, {len(names)} in all (to see their names pass "
+            f"{option('header', True)}, or {option('header', False)} if it is a row)"
         )
 
     def expect_even(self) -> None:

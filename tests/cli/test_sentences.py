@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import privaware
+from privaware.errors import WrongInput
 from tests.cli.people import Run, write_people
 
 FIT = ("fit", "people.csv", "--target", "y", "--learner", "majority", "--out", "m")
@@ -58,3 +60,23 @@ def test_both_accountants_and_guarantee_print_one_epsilon(run: Run, people: Path
     assert f"epsilon by pld {shown}," in verified.out
     assert f"<dt>epsilon</dt><dd>{shown}</dd>" in report
     assert f"total epsilon {shown} at delta 1e-5" in report
+
+
+@pytest.mark.parametrize(
+    ("options", "keywords", "words", "python"),
+    [
+        (("--encoding", "klingon"), {"encoding": "klingon"}, "expected --encoding as", "expected encoding= as"),
+        (("--sep", ",", "--decimal", ","), {"sep": ",", "decimal": ","}, "--sep and --decimal", "sep= and decimal="),
+        (("--unit", "twon"), {"unit": "twon"}, "expected --unit among", "expected unit= among"),
+        (("--target", "twon"), {"target": "twon"}, "did you mean 'town'", "did you mean 'town'"),
+    ],
+)
+def test_settings_are_named_as_the_caller_writes_them(
+    run: Run, people: Path, options: tuple[str, ...], keywords: dict[str, str], words: str, python: str
+) -> None:
+    refused = run("fit", people, "--target", "y", *options)
+    assert (refused.code, words in refused.err, "=" in refused.err) == (2, True, False)
+    with pytest.raises(WrongInput) as problem:
+        privaware.fit(people, epsilon=1.0, **{"target": "y", **keywords})
+    assert python in str(problem.value)
+    assert "--" not in str(problem.value)

@@ -207,7 +207,7 @@ def test_mostly_unreadable_column_is_refused(
     if pieces:
         cut(monkeypatch)
     with pytest.raises(
-        WrongInput, match=r"'age': expected numbers, but 260 of 500 values cannot be read so.*--allow-unreadable"
+        WrongInput, match=r"'age': expected numbers, but 260 of 500 values cannot be read so.*allow_unreadable=True"
     ):
         predict(model, path, out=tmp_path / "p.csv")
     assert not (tmp_path / "p.csv").exists()
