@@ -166,7 +166,10 @@ def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
     """
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
-        raise WrongInput(f"expected {option('unit')} among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
+        raise WrongInput(
+            f"expected {option('unit')} among the columns {raw.columns_shown(target)}, got {quoted(unit)}"
+            f"{raw.advice(unit, without=target)}"
+        )
     return [name for name in names if name != target and (unit in ("row", "label") or name != unit)]
 
 

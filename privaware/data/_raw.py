@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware._validate import option
+from privaware._validate import nearest, option
 from privaware.data._values import (
     Spelt,
     Words,
@@ -30,6 +30,7 @@ from privaware.data._values import (
     words_of,
 )
 from privaware.errors import WrongInput
+from privaware.schema import folded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,6 +245,17 @@ class Raw:
             f"of the first line, {len(names)} in all (to see their names pass "
             f"{option('header', True)}, or {option('header', False)} if it is a row)"
         )
+
+    def advice(self, name: str, without: str = "") -> str:
+        """Return a question, the end of a message, that names the column nearest to `name`, which is no column.
+
+        The column `without` is not advised. The text is empty without a near column. If the names may be values of
+        rows, only a column that differs in case and blanks alone is named.
+        """
+        names = [column for column in self.columns or () if column != without]
+        alike = next((column for column in names if folded(column) == folded(name)), None)
+        near = nearest(name, names) if self.declared and not self.uneven else alike
+        return f"; did you mean {quoted(near)}?" if near else ""
 
     def expect_even(self) -> None:
         """Raise `WrongInput` if rows differ in facts that would be public: one row must not change them for all."""

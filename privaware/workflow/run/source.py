@@ -284,7 +284,7 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
     if unknown := [name for name in asked if name not in (named.columns or ()) or name == schema.target]:
         raise WrongInput(
             f"expected {option('not_persons')} and {option('check_persons')} among the columns "
-            f"{named.columns_shown(schema.target)}, got {unknown[0]!r:.80}"
+            f"{named.columns_shown(schema.target)}, got {unknown[0]!r:.80}{named.advice(unknown[0], schema.target)}"
         )
 
 
