@@ -431,7 +431,7 @@ class CsvFile:
             text.decode()
         except UnicodeDecodeError as problem:
             sentence = (
-                f"expected UTF-8, got other bytes; name the encoding with {option('encoding')}, such as latin-1, or "
+                f"expected UTF-8, got other bytes; name it with {option('encoding')}, such as latin-1, or "
                 "save it as UTF-8 text"
             )
             self._refuse(text, line, problem.start, sentence)
