@@ -272,7 +272,9 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
         if column.kind in ("number", "date", "time") and column.unseen == "other" and column.missing != "refuse":
             finite_or_nan(raw, column, outside)
     for name, counts in outside.counts.items():
-        what, count = next(iter(counts.items()))
+        what, count = next(((what, count) for what, count in counts.items() if what != "missing"), ("", 0))
+        if not count:
+            continue
         kind = what.removeprefix("no_")
         verb = f"value is not a {kind} and is" if count == 1 else f"values are not {kind}s and are"
         sentences.append(f"{quoted(name)}: {count} {verb} treated as missing.")
