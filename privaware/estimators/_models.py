@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from privaware.accounting import DEFAULT_DELTA
 from privaware.data import Data, read
+from privaware.errors import WrongInput
 from privaware.estimators._declared import (
     PrivateEstimator,
     as_pandas,
@@ -123,6 +125,21 @@ class PrivateModel(PrivateEstimator):
 
 class PrivateClassifier(ClassifierMixin, PrivateModel):
     """A classifier that is released under (epsilon, delta)-differential privacy.
+def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
+    """Return `metric` of the labels or numbers `y` and of the predictions.
+
+    Raise `WrongInput` if `y` is not usable. Messages of scikit-learn quote values of `y`; this one does not.
+    """
+    try:
+        return float(metric(y, predictions, sample_weight=sample_weight))
+    except (TypeError, ValueError):
+        kind = "finite numbers" if predictions.dtype.kind == "f" else "labels of one type, as for fit"
+        raise WrongInput(
+            f"expected y as {kind}, one for each of {len(predictions)} rows (and sample_weight as numbers, if it is "
+            f"given), got {type(y).__name__} with other values or of another length"
+        ) from None
+
+
 
     Parameters
     ----------
@@ -231,6 +248,25 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         tags.classifier_tags.poor_score = True
         return tags
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predictions, without noise: for the owner of the rows only.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows with the columns of the rows for `fit`.
+        y : array of shape (rows,)
+            The labels. No error quotes one of them.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        return unquoted_score(accuracy_score, y, self.predict(X), sample_weight)
+
 
 class PrivateRegressor(RegressorMixin, PrivateModel):
     """A regressor that is released under (epsilon, delta)-differential privacy.
@@ -292,3 +328,22 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R2 of the predictions, without noise: for the owner of the rows only.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows with the columns of the rows for `fit`.
+        y : array of shape (rows,)
+            The target values. No error quotes one of them.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        return unquoted_score(r2_score, y, self.predict(X), sample_weight)
+

@@ -286,6 +286,31 @@ def test_missing_label_is_named_by_its_row():
         PrivateClassifier().fit(X, labels)
 
 
+SECRET = "canary123456"
+
+
+@pytest.mark.parametrize("make", [PrivateClassifier, PrivateRegressor])
+@pytest.mark.parametrize(
+    "truth",
+    [
+        np.full(400, 123456.75 + 1j),
+        [123456.75 + 1j] * 400,
+        np.full(400, 123456.75 + 1j).astype(object),
+        {123456.75, "x"},
+        [SECRET, 7.5] * 200,
+        np.array([[SECRET, "x"]] * 400),
+    ],
+    ids=["complex", "list", "objects", "set", "mixed", "two columns"],
+)
+def test_no_error_of_score_quotes_the_target(make, truth):
+    X, y = measurements()
+    model = make(learner="majority" if make is PrivateClassifier else "mean", random_state=0).fit(X, y.astype(int))
+    with pytest.raises(WrongInput, match="one for each of 400 rows") as problem:
+        model.score(X, truth)
+    assert "123456" not in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
 def test_array_of_one_dimension_is_not_quoted():
     X, y = measurements()
     with pytest.raises(WrongInput, match="two dimensions, got 1") as problem:
