@@ -193,8 +193,7 @@ def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool
         if isinstance(values.dtype, pd.CategoricalDtype):
             return Column(name=name, kind="category")
         if has_date_type(values):
-            without_hours = str(values.dtype).startswith(("date32", "date64"))
-            return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if without_hours else ())
+            return date_column(name, values)
         if values.dtype.kind in "biufm":
             return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
         if no_single_values(values):
@@ -202,6 +201,12 @@ def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool
     if is_free_text(values):  # raises for one list or record: one row must not remove the column
         return Column(name=name, kind="text")
     return Column(name=name, kind="undecided", fold=True)
+
+
+def date_column(name: str, values: pd.Series, missing: str = "refuse") -> Column:
+    """Return a column of dates without bounds, by the type of `values`: a type of days has no hours."""
+    without_hours = str(values.dtype).startswith(("date32", "date64"))
+    return Column(name=name, kind="date", missing=missing, parts=DATE_PARTS[:-1] if without_hours else ())
 
 
 def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ from privaware.estimators._declared import (
     named_frame,
     open_schema,
     seed_of,
+    with_persons,
+    without_persons,
 )
 from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger
@@ -117,14 +119,12 @@ class PrivateModel(PrivateEstimator):
     def _rows(self, X: Any) -> Data:
         """Return the new rows `X`, coded by the released schema and without a target."""
         check_is_fitted(self, "model_")
-        X = as_pandas(X)
         schema = self.model_.schema
+        X = without_persons(as_pandas(X), schema)
         checked = checked_input(self, X, reset=False, **input_checks(schema))
         return Data.of(read(named_frame(X, checked, schema)), schema, labelled=False)
 
 
-class PrivateClassifier(ClassifierMixin, PrivateModel):
-    """A classifier that is released under (epsilon, delta)-differential privacy.
 def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
     """Return `metric` of the labels or numbers `y` and of the predictions.
 
@@ -140,6 +140,8 @@ def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray
         ) from None
 
 
+class PrivateClassifier(ClassifierMixin, PrivateModel):
+    """A classifier that is released under (epsilon, delta)-differential privacy.
 
     Parameters
     ----------
@@ -173,7 +175,9 @@ def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray
 
     Notes
     -----
-    `X` is an array or a data frame of pandas or polars. `save` writes a folder that `privaware.load` reads.
+    `X` is an array or a data frame of pandas or polars. A column that identifies persons (`unit`) is no feature: rows
+    to predict need not have it. Without a schema, columns of a date type are dates, as for `privaware.fit`. `save`
+    writes a folder that `privaware.load` reads.
 
     Examples
     --------
@@ -204,9 +208,10 @@ def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray
         """
         X = as_pandas(X)
         schema = self._declared(X, "classification")
-        checked, y = checked_input(self, X, y, **input_checks(schema))
+        features = without_persons(X, schema)
+        checked, y = checked_input(self, features, y, **input_checks(schema))
         schema, classes, target = with_classes(self, schema, checked.shape, y)
-        frame = named_frame(X, checked, schema)
+        frame = with_persons(named_frame(features, checked, schema), X, schema)
         self._release(frame.assign(**{schema.target: target}), schema)
         self.classes_ = classes
         return self
@@ -243,11 +248,6 @@ def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray
         data = self._rows(X)
         return self.model_.probabilities(data)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of the predictions, without noise: for the owner of the rows only.
 
@@ -266,6 +266,11 @@ def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray
             The score.
         """
         return unquoted_score(accuracy_score, y, self.predict(X), sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 class PrivateRegressor(RegressorMixin, PrivateModel):
@@ -300,11 +305,12 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         """
         X = as_pandas(X)
         schema = self._declared(X, "regression")
-        checked, y = checked_input(self, X, y, y_numeric=True, **input_checks(schema))
+        features = without_persons(X, schema)
+        checked, y = checked_input(self, features, y, y_numeric=True, **input_checks(schema))
         if self.schema is None:
             schema = open_schema(self, schema, checked.shape)
         assert schema is not None
-        frame = named_frame(X, checked, schema)
+        frame = with_persons(named_frame(features, checked, schema), X, schema)
         self._release(frame.assign(**{schema.target: y}), schema)
         return self
 
@@ -324,10 +330,6 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         data = self._rows(X)
         return self.model_.predictions(data)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R2 of the predictions, without noise: for the owner of the rows only.
 
@@ -347,3 +349,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         """
         return unquoted_score(r2_score, y, self.predict(X), sample_weight)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
