@@ -98,7 +98,9 @@ def _why_unused(column: Column, written: bool) -> str:
         return "by its name it identifies persons or cases"
     if is_identifier_name(column.name):
         return "by its name an identifier"
-    return "it has no name" if UNNAMED.fullmatch(column.name) else "nearly every row has a different value"
+    if UNNAMED.fullmatch(column.name):
+        return "it has no name"
+    return "by its values an identifier: e-mail addresses, row numbers or many different words"
 
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
@@ -185,17 +187,20 @@ def _begins_with_a_word(raw: Raw, name: str) -> bool:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """Return a notice about the undecided column `name` if its values are nearly all different, or all the same.
+    """Return a notice about the undecided column `name` if it has very many different values, or only one.
 
-    The list is empty if they are neither.
+    The list is empty otherwise.
     """
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
     if drafted == "identifier":
+        words = words_of(values)
+        distinct = len(set(words.folded().distinct()) - {""})
         return [
-            f"Hardly used: {quoted(name)}, because nearly every row has a different value. Only values that many rows "
-            "share are released. If the values are numbers with an unknown unit or symbol, remove the unit or symbol."
+            f"Hardly used: {quoted(name)}, because it has {distinct:,} different values in {len(words):,} rows. Only "
+            "values that many rows share are released. If the values are numbers with an unknown unit or symbol, "
+            "remove the unit or symbol."
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
         return [
