@@ -14,7 +14,8 @@ import difflib
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -29,11 +30,56 @@ __all__ = [
     "expect_nonnegative",
     "expect_one_of",
     "expect_positive",
+    "naming_options",
     "nearest",
+    "option",
     "renamed_keywords",
     "shown",
     "suggestion",
 ]
+
+
+_OPTIONS = [False]
+"""Whether messages name options of the command line. Threads of one command share it."""
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Let messages name settings as options of the command line inside the block, not as Python keyword arguments."""
+    before, _OPTIONS[0] = _OPTIONS[0], True
+    try:
+        yield
+    finally:
+        _OPTIONS[0] = before
+
+
+def option(name: str, value: object = "") -> str:
+    """Return what a message calls the setting `name`, for whoever called: an option, or a keyword argument.
+
+    Parameters
+    ----------
+    name
+        The name of the keyword argument.
+    value
+        The advised value: a text, or True or False for a flag. Default: the setting is named alone.
+
+    Returns
+    -------
+    str
+        The name, such as `--not-persons` at the command line and `not_persons=` in Python.
+
+    >>> option("not_persons"), option("header", False), option("task", "regression")
+    ('not_persons=', 'header=False', "task='regression'")
+    >>> with naming_options():
+    ...     option("not_persons"), option("header", False), option("task", "regression")
+    ('--not-persons', '--no-header', '--task regression')
+    """
+    if not _OPTIONS[0]:
+        return f"{name}={value!r}" if value != "" else f"{name}="
+    dashed = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{dashed}" if value else f"--no-{dashed}"
+    return f"--{dashed} {value}".rstrip()
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -15,14 +15,21 @@ import numpy as np
 
 from privaware import datasets, features, metrics, models, registry
 from privaware._summary import Summarised
+from privaware._validate import option
 from privaware.data import Data, Outside, Raw, coded_targets, from_array, read
 from privaware.errors import WrongInput
-from privaware.schema import Schema
+from privaware.schema import Column, Schema
 
 __all__ = ["TENSORS", "Model", "is_built_in", "read_tensors", "scaled"]
 
 MICROBATCH = 4096
 """Largest number of rows in one forward pass."""
+PROBED_ROWS = 256
+"""Largest number of rows with which `Model.depends_on` probes a column."""
+PROBED_VALUES = 4
+"""Largest number of values of a column that `Model.depends_on` tries."""
+STRONG_CHANGE = 0.1
+"""Smallest change of the outputs (probabilities, or fractions of the range of the target) of a column that matters."""
 TENSORS = "model.safetensors"
 """Name of the tensor file in a model folder."""
 
@@ -150,8 +157,8 @@ class Model(Summarised):
         device
             "cpu" or "cuda".
         allow_unreadable
-            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
-            column raises `WrongInput`.
+            Whether more than half of the values of a column may be unreadable, or all values of a strongly used column
+            missing. Otherwise such a column raises `WrongInput`. Unreadable values count as missing.
 
         Returns
         -------
@@ -174,8 +181,8 @@ class Model(Summarised):
         device
             "cpu" or "cuda".
         allow_unreadable
-            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
-            column raises `WrongInput`.
+            Whether more than half of the values of a column may be unreadable, or all values of a strongly used column
+            missing. Otherwise such a column raises `WrongInput`. Unreadable values count as missing.
 
         Returns
         -------
@@ -264,8 +271,8 @@ class Model(Summarised):
             A counter of values that do not fit the schema: unseen categories, numbers out of bounds, and values of
             another kind.
         allow_unreadable
-            Whether more than half of the values of a column may be unreadable; they count as missing. Otherwise such a
-            column raises `WrongInput`.
+            Whether more than half of the values of a column may be unreadable, or all values of a strongly used column
+            missing. Otherwise such a column raises `WrongInput`. Unreadable values count as missing.
         part
             The part of a built-in data set: "train" or "test".
         **reading
@@ -287,10 +294,63 @@ class Model(Summarised):
             rows: Data = getattr(datasets.load(data), part)
             return rows.keep(names)
         counts = outside or Outside()
-        rows = Data.of(self.raw(data, **reading), self.schema, labelled=False, outside=counts)
+        raw = self.raw(data, **reading)
+        rows = Data.of(raw, self.schema, labelled=False, outside=counts)
         if not allow_unreadable:
-            counts.expect_readable()
+            self.expect_values(counts, raw)
         return rows
+
+    def expect_values(self, outside: Outside, raw: Raw) -> None:
+        """Raise `WrongInput` for a column most of whose values cannot be read, or that is strongly used but empty.
+
+        Parameters
+        ----------
+        outside
+            The counts of all rows.
+        raw
+            All rows, or some of them.
+        """
+        outside.expect_readable()
+        for name in outside.empty_columns():
+            if self.depends_on(raw, name):
+                raise WrongInput(
+                    f"column {name!r:.80}: expected values, but all {outside.counts[name]['missing']} are missing, and "
+                    "the predictions depend strongly on this column; check the column, or predict without it by "
+                    f"{option('allow_unreadable', True)}"
+                )
+
+    def depends_on(self, raw: Raw, name: str) -> bool:
+        """Return whether some value of an empty column of a table would change the predictions by `STRONG_CHANGE`.
+
+        Parameters
+        ----------
+        raw
+            Rows of a table in which the column is empty. The change is the mean over the first `PROBED_ROWS` of them.
+        name
+            The name of the column.
+
+        Returns
+        -------
+        bool
+            Whether one of up to `PROBED_VALUES` values changes the predictions so much. False for a table of images.
+        """
+        if raw.frame is None or self.schema.has_images:
+            return False
+        few = raw.take(np.arange(min(len(raw), PROBED_ROWS)))
+        cells = {column.name: few.values(column.name) for column in self.schema.declared}
+
+        def predicted(**values: Any) -> np.ndarray:
+            data = Data.of(Raw(cells={**cells, **values}, rows=len(few)), self.schema, labelled=False)
+            if self.schema.classes:
+                return self.probabilities(data) / 2  # half of the summed changes is the total variation distance
+            return self.predictions(data)[:, None] / (2 * _range(self.schema)[1])
+
+        [column] = [column for column in self.schema.declared if column.name == name]
+        now = predicted()
+        changes = [
+            np.abs(predicted(**{name: np.full(len(few), value)}) - now).sum(axis=1) for value in _some_values(column)
+        ]
+        return any(change.mean() >= STRONG_CHANGE for change in changes)
 
     def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
@@ -397,6 +457,14 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
     """
     middle, half = _range(schema)
     return np.clip((targets - middle) / half, -1, 1)
+
+
+def _some_values(column: Column) -> list[Any]:
+    """Return up to `PROBED_VALUES` values of a column: dates as days, times as hours, and truth values as 0 and 1."""
+    if column.kind in ("number", "date", "time"):
+        low, high = (0.0, 24.0) if column.low is None or column.high is None else (column.low, column.high)
+        return [float(value) for value in np.linspace(low, high, PROBED_VALUES)]
+    return ["0", "1"] if column.kind == "boolean" else list(column.categories[:PROBED_VALUES])
 
 
 def _coded(schema: Schema) -> dict[str, tuple[Any, ...]]:

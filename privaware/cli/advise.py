@@ -44,6 +44,10 @@ def advise(
     **run_options: Any,
 ) -> None:
     """Say which epsilon an accuracy needs, and which findings apply to the data. Only --pilot is charged."""
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise WrongInput(f"expected a name ending in .html for --html, got {html.name!r}; choose another name")
+    if html is not None and not html.parent.is_dir():
+        raise WrongInput(f"expected --html in a folder that exists, got {str(html)!r}; make the folder first")
     if html is not None and html.exists():
         raise WrongInput(f"expected a new file for --html, got {str(html)!r}, which exists; choose another name")
     from privaware.workflow._advice_words import advice_lines

@@ -23,7 +23,11 @@ KEEP = Annotated[
     typer.Option("--keep", metavar="COLUMN", help="Copy a column to the output, such as an identifier. Repeatable."),
 ]
 ALLOW_UNREADABLE = Annotated[
-    bool, typer.Option("--allow-unreadable", help="Predict even if more than half of a column's values cannot be read.")
+    bool,
+    typer.Option(
+        "--allow-unreadable",
+        help="Predict even if most values of a column cannot be read, or all of a strongly used column are missing.",
+    ),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._open import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
@@ -105,8 +106,8 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
     are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. If it has
     none, and no sub-folder has a file, its texts are returned as a table with the column `text`. Raise `WrongInput` if
-    there are neither images nor texts, if some sub-folders have images and others only texts, or if images differ in
-    size.
+    there are neither images nor texts, if some sub-folders have images and others only texts, if a sub-folder has
+    folders with images, or if images differ in size.
     """
     folders = [entry for entry in _shown(path) if entry.is_dir()]
     inside = [(file, folder.name) for folder in folders for file in _shown(folder)]
@@ -114,6 +115,7 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
     texts = [(file, label) for file, label in inside if file.suffix.lower() in TEXTS]
     if texts and len(texts) == len(inside):
         return _texts(texts, path.name, encoding)
+    _expect_no_nested_images(inside, path.name)
     if not files:
         alone = [(file, "") for file in _shown(path) if file.is_file()]
         if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
@@ -139,6 +141,30 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
             "images, and others have text files and no image; keep one kind"
         )
     return _images(files, path.name)
+
+
+def _expect_no_nested_images(inside: list[tuple[Path, str]], where: str) -> None:
+    """Raise `WrongInput` if folders among the entries `inside` of sub-folders have images, which nobody would read.
+
+    The message counts these folders. It names the first; its sub-folder, a class, is shown to the owner only.
+    """
+    nested = [(entry, label) for entry, label in inside for _ in _folders_with_images(entry)]
+    if nested:
+        count = f"{len(nested)} folders further down have" if len(nested) > 1 else "1 folder further down has"
+        raise WrongInput(
+            f"expected the images of each class in its sub-folder of {quoted(where)} itself, but {count} images, "
+            f"the first in {_named(*nested[0])}; move these images up, or the folders out"
+        )
+
+
+def _folders_with_images(path: Path) -> Iterator[Path]:
+    """Yield `path` and the folders in it, at any depth, that have images; links and hidden folders are skipped."""
+    if path.is_dir() and not path.is_symlink():
+        entries = _shown(path)
+        if any(entry.suffix.lower() in IMAGES for entry in entries):
+            yield path
+        for entry in entries:
+            yield from _folders_with_images(entry)
 
 
 def _shown(path: Path) -> list[Path]:
@@ -207,7 +233,8 @@ def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> R
     import pandas as pd
 
     texts = []
-    expected = f"text in {encoding or 'UTF-8'}{'' if encoding else ' (name another encoding with --encoding)'}"
+    advice = "" if encoding else f" (name another encoding with {option('encoding')})"
+    expected = f"text in {encoding or 'UTF-8'}{advice}"
     for file, label in files:
         with parsing(file, expected, partial(_named, file, label)):
             texts.append(file.read_bytes().decode(encoding or "utf-8-sig"))

@@ -149,13 +149,13 @@ def _refuse(batch: Raw, column: Column, wrong: np.ndarray, sentence: str) -> NoR
 def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
-    Infinite numbers become NaN, too. `outside` counts the values that are not missing and, separately, the values of
-    another kind than `column` has. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and
-    for any value that would become NaN if `column.missing` is "refuse".
+    Infinite numbers become NaN, too. `outside` counts the missing values, the values that are not missing, and the
+    values of another kind than `column` has. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and for
+    any value that would become NaN if `column.missing` is "refuse".
     """
     values = batch.values(column.name)
     numbers, missing = _PARSERS[column.kind](values, column)
-    outside.add_present(column.name, len(numbers) - int(np.count_nonzero(missing)))
+    outside.add_missing(column.name, missing)
     if np.isfinite(numbers).all():
         return numbers
     wrong = np.isnan(numbers) & ~missing
@@ -248,6 +248,7 @@ def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], las
     words that are not refused are counted in `outside`.
     """
     _known_words(batch, words, column, codes)
+    outside.add_missing(column.name, words.map(lambda word: word not in codes and is_missing(word), bool))
     unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
     if unseen.any():
         if column.unseen == "refuse":

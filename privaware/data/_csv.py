@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._columns import series_of, spelt_or_text
-from privaware.data._numbers import CURRENCY, number_of
+from privaware.data._numbers import CURRENCY, LETTERS, MEASURE, number_of
 from privaware.data._open import open_bytes
 from privaware.data._parts import in_order
 from privaware.data._quotation import end_of_marked_records
@@ -55,8 +56,8 @@ MAX_RECORD_BLOCKS = 4
 """Number of blocks that one record may fill before its quotation marks are checked."""
 BEFORE = rf"^\s*[-+]?\s*(?:{CURRENCY}\s*)?[-+]?"
 """Pattern of signs and currencies before a number."""
-AFTER = rf"\s*(?:%|{CURRENCY})?\s*$"
-"""Pattern of a percent sign or a currency after a number."""
+AFTER = rf"(?i:\s*(?:%|{CURRENCY}|{MEASURE})?|\s+[{LETTERS.replace(' ', '')}])\s*$"
+"""Pattern of a percent sign, a currency or a unit of measure after a number, in upper or lower case."""
 DECIMAL_COMMA = rf"{BEFORE}[0-9]+,[0-9]+(?:[eE][-+]?[0-9]+)?{AFTER}"
 """Pattern of a number with a decimal comma."""
 GROUPED = rf"{BEFORE}[0-9]{{1,3}}(?:\.[0-9]{{3}})+(?:,[0-9]+)?{AFTER}"
@@ -96,16 +97,17 @@ class CsvFile:
 
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n ' or not self.sep.isascii()):
-            raise WrongInput(f"expected --sep as one character such as ; or | or tab, got {quoted(self.sep)}")
+            raise WrongInput(f"expected {option('sep')} as one character such as ; or | or tab, got {quoted(self.sep)}")
         if self.decimal not in (None, ".", ","):
-            raise WrongInput(f"expected --decimal as . or a comma, got {quoted(self.decimal)}")
+            raise WrongInput(f"expected {option('decimal')} as . or a comma, got {quoted(self.decimal)}")
         if self.decimal == "," and self.sep == ",":
-            raise WrongInput("expected --sep and --decimal to differ, got a comma for both")
+            raise WrongInput(f"expected {option('sep')} and {option('decimal')} to differ, got a comma for both")
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:
             raise WrongInput(
-                f"expected --encoding as utf-8, latin-1, cp1252 or another that Python knows, got {self.encoding!r:.60}"
+                f"expected {option('encoding')} as utf-8, latin-1, cp1252 or another that Python knows, got "
+                f"{self.encoding!r:.60}"
             ) from None
 
     @property
@@ -178,7 +180,8 @@ class CsvFile:
         if numbers and not self.header:
             raise WrongInput(
                 f"{quoted(self.path.name)}, line 1: expected names of columns, got a number in column {numbers[0] + 1} "
-                f"of {len(names)}; say --no-header if the first line is a row, or --header if it holds names"
+                f"of {len(names)}; say {option('header', False)} if the first line is a row, or "
+                f"{option('header', True)} if it holds names"
             )
         return [name or other for name, other in zip(names, unnamed, strict=True)]
 
@@ -305,7 +308,7 @@ class CsvFile:
                 except UnicodeError:
                     raise WrongInput(
                         f"{quoted(self.path.name)}, about line {lines}: expected {encoding}, got other bytes; "
-                        "name another --encoding"
+                        f"name another with {option('encoding')}"
                     ) from None
                 if not start:
                     break
@@ -430,7 +433,10 @@ class CsvFile:
         try:
             text.decode()
         except UnicodeDecodeError as problem:
-            sentence = "expected UTF-8, got other bytes; name the --encoding, such as latin-1, or save it as UTF-8 text"
+            sentence = (
+                f"expected UTF-8, got other bytes; name it with {option('encoding')}, such as latin-1, or "
+                "save it as UTF-8 text"
+            )
             self._refuse(text, line, problem.start, sentence)
         for start, _, fields in self._records(text):
             if fields != width:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from privaware._validate import nearest
+from privaware._validate import option
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, uncoded
 from privaware.data._images import pixels, with_images
@@ -19,7 +19,7 @@ from privaware.data._raw import Raw
 from privaware.data._values import got, listed, numbers_of, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.schema import CodedColumn, Schema, folded
+from privaware.schema import CodedColumn, Schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,7 +182,7 @@ class Data:
                 what = {"undecided": "a kind and its bounds", "category": "categories"}.get(column.kind, "low and high")
                 raise WrongInput(
                     f"column {quoted(column.name)}: expected {what} in the schema; declare them, "
-                    "or pay for them with --private-schema"
+                    f"or pay for them with {option('private_schema', True)}"
                 )
         with raw.named():
             raw = _with_pixels(raw, schema)
@@ -327,10 +327,6 @@ def target_of(raw: Raw, target: str) -> pd.Series:
     if target not in raw.frame.columns:
         if raw.files and "class" not in raw.frame.columns:
             raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
-        names = [str(name) for name in raw.frame.columns]
-        alike = [name for name in names if folded(name) == folded(target)]
-        known = raw.declared and not raw.uneven  # otherwise names may be values of a row
-        near = nearest(target, names) if known else next(iter(alike), None)
-        advice = f"did you mean {quoted(near)}?" if near else "name one with --target"
-        raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}; {advice}")
+        advice = raw.advice(target) or f"; name one with {option('target')}"
+        raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}{advice}")
     return raw.frame[target]

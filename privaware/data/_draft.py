@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._code import has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, draft_column, is_free_text, outward
@@ -155,7 +156,10 @@ def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
     """
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
-        raise WrongInput(f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}")
+        raise WrongInput(
+            f"expected {option('unit')} among the columns {raw.columns_shown(target)}, got {quoted(unit)}"
+            f"{raw.advice(unit, without=target)}"
+        )
     return [name for name in names if name != target and (unit in ("row", "label") or name != unit)]
 
 
@@ -179,8 +183,7 @@ def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool
         if isinstance(values.dtype, pd.CategoricalDtype):
             return Column(name=name, kind="category")
         if has_date_type(values):
-            without_hours = str(values.dtype).startswith(("date32", "date64"))
-            return Column(name=name, kind="date", parts=DATE_PARTS[:-1] if without_hours else ())
+            return date_column(name, values)
         if values.dtype.kind in "biufm":
             return Column(name=name, kind="boolean" if values.dtype.kind == "b" else "number")
         if no_single_values(values):
@@ -188,6 +191,12 @@ def _typed_column(name: str, values: pd.Series, *, typed: bool, identifies: bool
     if is_free_text(values):  # raises for one list or record: one row must not remove the column
         return Column(name=name, kind="text")
     return Column(name=name, kind="undecided", fold=True)
+
+
+def date_column(name: str, values: pd.Series, missing: str = "refuse") -> Column:
+    """Return a column of dates without bounds, by the type of `values`: a type of days has no hours."""
+    without_hours = str(values.dtype).startswith(("date32", "date64"))
+    return Column(name=name, kind="date", missing=missing, parts=DATE_PARTS[:-1] if without_hours else ())
 
 
 def _assumed(columns: tuple[Column, ...], facts: dict[str, Any]) -> tuple[str, ...]:

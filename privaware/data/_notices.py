@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, draft_column
@@ -79,7 +80,7 @@ def unused_columns(schema: Schema, *, written: bool) -> list[str]:
     shown = [f"{quoted(column.name)} ({_why_unused(column, written)})" for column in unused[:MOST_SHOWN]]
     shown += [f"and {len(unused) - MOST_SHOWN} more"] if len(unused) > MOST_SHOWN else []
     named = not written and any(column.kind == "identifier" and is_identifier_name(column.name) for column in unused)
-    way = " To use such a column as a feature, pass --not-persons COLUMN." if named else ""
+    way = f" To use such a column as a feature, pass {option('not_persons', 'COLUMN')}." if named else ""
     return [f"Not used: {', '.join(shown)}.{way}"]
 
 
@@ -97,7 +98,9 @@ def _why_unused(column: Column, written: bool) -> str:
         return "by its name it identifies persons or cases"
     if is_identifier_name(column.name):
         return "by its name an identifier"
-    return "it has no name" if UNNAMED.fullmatch(column.name) else "nearly every row has a different value"
+    if UNNAMED.fullmatch(column.name):
+        return "it has no name"
+    return "by its values an identifier: e-mail addresses, row numbers or many different words"
 
 
 def notices(raw: Raw, schema: Schema) -> list[str]:
@@ -184,17 +187,20 @@ def _begins_with_a_word(raw: Raw, name: str) -> bool:
 
 
 def _hardly_used(raw: Raw, name: str) -> list[str]:
-    """Return a notice about the undecided column `name` if its values are nearly all different, or all the same.
+    """Return a notice about the undecided column `name` if it has very many different values, or only one.
 
-    The list is empty if they are neither.
+    The list is empty otherwise.
     """
     assert raw.frame is not None
     values = raw.frame[name]
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
     if drafted == "identifier":
+        words = words_of(values)
+        distinct = len(set(words.folded().distinct()) - {""})
         return [
-            f"Hardly used: {quoted(name)}, because nearly every row has a different value. Only values that many rows "
-            "share are released. If the values are numbers with an unknown unit or symbol, remove the unit or symbol."
+            f"Hardly used: {quoted(name)}, because it has {distinct:,} different values in {len(words):,} rows. Only "
+            "values that many rows share are released. If the values are numbers with an unknown unit or symbol, "
+            "remove the unit or symbol."
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
         return [
@@ -255,7 +261,7 @@ def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
         return []
     return [
         f"{quoted(schema.target)} has only two different values. If they are classes, declare them in the schema "
-        "(classes), or leave out --task regression."
+        f"(classes), or leave out {option('task', 'regression')}."
     ]
 
 
@@ -271,7 +277,9 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
         if column.kind in ("number", "date", "time") and column.unseen == "other" and column.missing != "refuse":
             finite_or_nan(raw, column, outside)
     for name, counts in outside.counts.items():
-        what, count = next(iter(counts.items()))
+        what, count = next(((what, count) for what, count in counts.items() if what != "missing"), ("", 0))
+        if not count:
+            continue
         kind = what.removeprefix("no_")
         verb = f"value is not a {kind} and is" if count == 1 else f"values are not {kind}s and are"
         sentences.append(f"{quoted(name)}: {count} {verb} treated as missing.")

@@ -2,7 +2,8 @@
 
 A currency sign or code may stand before or after a number, and a percent sign after it (`12%` is 12). Commas or
 apostrophes may separate groups of three digits. Parentheses mean a minus sign, except around a whole number alone,
-which may be a footnote mark. A usual unit of measure may follow a number: `70 kg` is 70, and nothing is converted.
+which may be a footnote mark. A unit of `MEASURES` may follow a number: `70 kg` is 70, and nothing is converted. Units
+and codes of currencies are read in any case, because undecided columns are folded before their kinds are counted.
 """
 
 from __future__ import annotations
@@ -19,16 +20,23 @@ CURRENCY = (
 """Signs and codes of currencies, in the syntax of RE2 (Arrow), which writes code points differently from Python."""
 _SIGN = CURRENCY.replace(r"\x{20a0}-\x{20cf}", "\u20a0-\u20cf")
 MEASURES = (
-    "kg mg µg mcg lb lbs oz km cm mm ft mi ml dl cl °C °F ° mmHg bpm kWh kW MW hPa kcal kJ hr hrs hour hours min mins "
-    "sec secs ms day days week weeks month months year years yr yrs m² m2 km² ha sqft km/h mph KB MB GB TB mg/dl mg/dL "
-    "mmol/l mmol/L kg/m² kg/m2"
+    "kg mg µg mcg ng lb lbs oz km cm mm µm nm ft mi inch inches ml dl cl °C °F ° mmHg kPa hPa Pa bar psi bpm kWh "
+    "Wh kW MW mW kV mV mA kcal kJ hr hrs hour hours min mins sec secs ms day days week weeks month months year "
+    "years yr yrs m² m2 km² ha sqft m³ m3 km/h mph m/s KB MB GB TB Hz kHz MHz GHz dB ppm rpm mg/dl g/dl g/l mg/l "
+    "ng/ml µg/l mmol/l µmol/l IU IU/l U/l kg/m² kg/m2"
 )
-"""Units of measure that may follow a number; units of one letter (g, m, l, h) may follow only after a blank."""
-_MEASURE = rf"(?:{'|'.join(map(re.escape, sorted(MEASURES.split(), key=len, reverse=True)))})"
-_DIGITS = r"(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d{0,2}(?:['’]\d{3})+|\d+)(?:\.\d*)?|\.\d+"
+"""Units of measure that may follow a number, in upper or lower case."""
+LETTERS = "g m l h"
+"""Units of one letter, in upper or lower case, that may follow a number only after a blank."""
+_NAMES = sorted(MEASURES.split(), key=len, reverse=True)
+MEASURE = rf"(?:{'|'.join(map(re.escape, _NAMES))})"
+"""Pattern of `MEASURES` as they are written, in the syntax of both RE2 and Python."""
+_CANONICAL = {name.casefold(): name for name in (*LETTERS.split(), *_NAMES)}
+_DIGITS = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[1-9][0-9]{0,2}(?:['’][0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+"
 _WRITTEN = re.compile(
-    rf"(?P<sign>[-+−]?)\s*(?:{_SIGN}\s*)?(?P<second>[-+−]?)(?P<digits>{_DIGITS})\s*(?:%|{_SIGN}|(?P<measure>{_MEASURE}|(?<=\s)[gmlh]))?",
-    re.ASCII,
+    rf"(?P<sign>[-+−]?)\s*(?:{_SIGN}\s*)?(?P<second>[-+−]?)(?P<digits>{_DIGITS})"
+    rf"\s*(?:%|{_SIGN}|(?P<measure>{MEASURE}|(?<=\s)[{LETTERS.replace(' ', '')}]))?",
+    re.IGNORECASE,
 )
 _DIGIT = re.compile(r"[0-9]")
 
@@ -54,13 +62,14 @@ def number_of(word: str) -> float:
 
 
 def measure_of(word: str) -> str:
-    """Return the unit of measure after a number, or an empty string.
+    """Return the unit of measure after a number, as `MEASURES` or `LETTERS` spell it, or an empty string.
 
-    >>> measure_of("7.5 kg"), measure_of("7 apples")
+    >>> measure_of("7.5 KG"), measure_of("7 apples")
     ('kg', '')
     """
     match = _WRITTEN.fullmatch(word.strip())
-    return "" if match is None else match["measure"] or ""
+    spelled = "" if match is None else match["measure"] or ""
+    return spelled if spelled in _NAMES else _CANONICAL.get(spelled.casefold(), spelled)  # mW is not MW
 
 
 def plain_number_of(word: str) -> float:

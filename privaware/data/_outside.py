@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
@@ -19,22 +19,25 @@ WORDS = {
     "no_number": "not a number, treated as missing",
     "no_date": "not a date, treated as missing",
     "no_time": "not a time, treated as missing",
+    "missing": "missing",
 }
 """What happened to a value that does not fit, in words."""
 UNREADABLE = {"no_number": "numbers", "no_date": "dates", "no_time": "times"}
 """Counts of values that could not be read, and what was expected."""
 MAX_UNREADABLE = 0.5
 """Largest fraction of the values of a column that may be unreadable."""
+MIN_EMPTY_ROWS = 20
+"""Smallest number of rows in which a column without any value may be a mistake; fewer rows may all lack a value."""
 MAX_COLUMNS_SHOWN = 20
 """Largest number of columns that are named, because a table may have thousands."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """How many values of each column do not fit its schema: unseen categories, out of bounds, or of another kind.
+    """How many values of each column do not fit its schema: missing, unseen, out of bounds, or of another kind.
 
     `counts` has these numbers by name of column and by key of `WORDS`. `present` has the number of values that are not
-    missing, by name of column, for number, date and time columns.
+    missing, by name of column. Texts and images are not counted.
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -45,9 +48,18 @@ class Outside:
         if count := int(np.count_nonzero(mask)):
             self._add(column, what, count)
 
-    def add_present(self, column: str, count: int) -> None:
-        """Count `count` values of `column` that are not missing."""
-        self.present[column] = self.present.get(column, 0) + count
+    def add_missing(self, column: str, missing: np.ndarray) -> None:
+        """Count the missing values of `column`, the true entries of the mask `missing`, and the other values."""
+        self.add(column, "missing", missing)
+        self._add_present(column, len(missing) - int(np.count_nonzero(missing)))
+
+    def empty_columns(self) -> list[str]:
+        """Return the columns without any value in at least `MIN_EMPTY_ROWS` rows."""
+        return [
+            column
+            for column, each in self.counts.items()
+            if each.get("missing", 0) >= MIN_EMPTY_ROWS and not self.present.get(column, 0)
+        ]
 
     def expect_readable(self) -> None:
         """Raise `WrongInput` for the first column in which more than `MAX_UNREADABLE` of the values cannot be read.
@@ -61,34 +73,44 @@ class Outside:
                 if wrong > MAX_UNREADABLE * present:
                     raise WrongInput(
                         f"column {quoted(column)}: expected {expected}, but {wrong} of {present} values cannot be "
-                        "read so; check the column, --sep and --decimal, or count them as missing with "
-                        "--allow-unreadable"
+                        f"read so; check the column, {option('sep')} and {option('decimal')}, or count them as missing "
+                        f"with {option('allow_unreadable', True)}"
                     )
 
     def include(self, other: Outside) -> None:
         """Add the counts of `other` to this object."""
         for column, count in other.present.items():
-            self.add_present(column, count)
+            self._add_present(column, count)
         for column, each in other.counts.items():
             for what, count in each.items():
                 self._add(column, what, count)
+
+    def _add_present(self, column: str, count: int) -> None:
+        self.present[column] = self.present.get(column, 0) + count
 
     def _add(self, column: str, what: str, count: int) -> None:
         of_column = self.counts.setdefault(column, {})
         of_column[what] = of_column.get(what, 0) + count
 
-    def sentences(self) -> list[str]:
+    def sentences(self, rows: int) -> list[str]:
         """Return a sentence for each of the first `MAX_COLUMNS_SHOWN` columns with counts, and one about any others.
+
+        Missing values are named only in columns where they are more than half of the values of all `rows`.
 
         >>> outside = Outside()
         >>> outside.add("town", "unseen", np.array([True, False, True]))
-        >>> outside.sentences()[0][:49]
+        >>> outside.sentences(3)[0][:49]
         "'town': 2 values not among the categories that th"
         """
+        named = {
+            name: {what: count for what, count in each.items() if what != "missing" or 2 * count > rows}
+            for name, each in self.counts.items()
+        }
+        columns = [(name, each) for name, each in named.items() if each]
         sentences = [
             f"{name!r}: " + "; ".join(f"{count} value{'s' * (count > 1)} {WORDS[what]}" for what, count in each.items())
-            for name, each in itertools.islice(self.counts.items(), MAX_COLUMNS_SHOWN)
+            for name, each in columns[:MAX_COLUMNS_SHOWN]
         ]
-        others = len(self.counts) - MAX_COLUMNS_SHOWN
+        others = len(columns) - MAX_COLUMNS_SHOWN
         more = [f"{others} more columns have such values; --json counts them all"] if others > 0 else []
         return sentences + more

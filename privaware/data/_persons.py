@@ -156,7 +156,8 @@ def expect_unit_column(raw: Raw, schema: Schema) -> None:
     """Raise `WrongInput` if the rows are images, or a table without the column that names persons."""
     if raw.frame is None or schema.unit not in raw.frame.columns:
         columns = raw.columns_shown() or "of a table, got images"
-        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
+        advice = raw.advice(schema.unit, without=schema.target)
+        raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}{advice}")
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privaware._validate import nearest, option
 from privaware.data._values import (
     Spelt,
     Words,
@@ -29,6 +30,7 @@ from privaware.data._values import (
     words_of,
 )
 from privaware.errors import WrongInput
+from privaware.schema import folded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +58,8 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     kept = labelled_part(raw, target, classes)
     if len(raw) and not len(kept):
         raise WrongInput(
-            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with --target"
+            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with "
+            f"{option('target')}"
         )
     return kept
 
@@ -244,8 +247,20 @@ class Raw:
         if self.declared or values_shown():
             return listed(names)
         return (
-            f"of the first line, {len(names)} in all (to see their names pass --header, or --no-header if it is a row)"
+            f"of the first line, {len(names)} in all (to see their names pass "
+            f"{option('header', True)}, or {option('header', False)} if it is a row)"
         )
+
+    def advice(self, name: str, without: str = "") -> str:
+        """Return a question, the end of a message, that names the column nearest to `name`, which is no column.
+
+        The column `without` is not advised. The text is empty without a near column. If the names may be values of
+        rows, only a column that differs in case and blanks alone is named.
+        """
+        names = [column for column in self.columns or () if column != without]
+        alike = next((column for column in names if folded(column) == folded(name)), None)
+        near = nearest(name, names) if self.declared and not self.uneven else alike
+        return f"; did you mean {quoted(near)}?" if near else ""
 
     def expect_even(self) -> None:
         """Raise `WrongInput` if rows differ in facts that would be public: one row must not change them for all."""

@@ -19,6 +19,8 @@ from privaware._rounded import rounded_up
 from privaware._validate import suggestion
 from privaware.accounting import DEFAULT_DELTA
 from privaware.data import read
+from privaware.data._code import has_date_type
+from privaware.data._draft import date_column
 from privaware.data._raw import check_names
 from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
@@ -35,6 +37,8 @@ __all__ = [
     "open_schema",
     "seed_of",
     "unquoted",
+    "with_persons",
+    "without_persons",
 ]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
@@ -249,12 +253,15 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
     complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if `estimator` has a
     setting `missing`. Other problems raise scikit-learn's `ValueError`.
     """
+    X, *y = arrays
+    if isinstance(X, pd.DataFrame) and checks["dtype"] is None:  # NumPy has no common type of dates and numbers
+        X = X.astype({name: object for name, values in X.items() if has_date_type(values)})
     try:
-        with unquoted(arrays[0]):
+        with unquoted(X):
             if not y_numeric:
-                return validate_data(estimator, *arrays, **checks)
-            X, y = validate_data(estimator, *arrays, y_numeric=True, **checks)
-            return X, y.astype(float)
+                return validate_data(estimator, X, *y, **checks)
+            checked, target = validate_data(estimator, X, *y, y_numeric=True, **checks)
+            return checked, target.astype(float)
     except ValueError as problem:
         if str(problem).startswith("Input X contains NaN") and hasattr(estimator, "missing"):
             advice = 'missing="category" makes a gap a category of its own, missing=0.0 or another number fills it in'
@@ -309,23 +316,26 @@ def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str
     """Build a schema, without target and rows, from the types of the columns of `X`; values are never read.
 
     Numbers have no bounds. `missing` is the treatment of missing numbers: "refuse", "category" or a number to fill in.
-    Truth values are numbers from 0 to 1. Columns of text or categories are categories, and columns named in `text` are
-    free text. Other types raise `WrongInput`.
+    Missing dates and times are treated alike, but are a category of their own if `missing` is a number. Truth values are numbers from 0 to 1. Columns of text or
+    categories are categories, and columns named in `text` are free text. Other types raise `WrongInput`.
     """
-    kinds = {str(name): kind for name, kind in X.dtypes.items()}
     free = {name: Column(name=name, kind="text") for name in text}
-    return Schema(columns=tuple(free.get(name) or _column(name, kind, missing) for name, kind in kinds.items()))
+    columns = ((str(name), X[name]) for name in X.columns)
+    return Schema(columns=tuple(free.get(name) or _column(name, values, missing) for name, values in columns))
 
 
-def _column(name: str, kind: Any, missing: str | float) -> Column:
+def _column(name: str, values: pd.Series, missing: str | float) -> Column:
+    kind = values.dtype
+    if has_date_type(values):
+        return date_column(name, values, missing if isinstance(missing, str) else "category")
     if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
         return Column(name=name, low=0, high=1)
     if pd.api.types.is_numeric_dtype(kind):
         return Column(name=name, missing=missing)
     if not isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) and kind.kind != "O":
         raise WrongInput(
-            f"column {name!r}: expected numbers, truth values, text or categories, got {kind}; "
-            "convert the column or leave it out"
+            f"column {name!r}: expected numbers, truth values, dates, text or categories, got {kind}; "
+            "convert the column (a duration by .dt.total_seconds()) or leave it out"
         )
     return Column(name=name, kind="category", missing="category", unseen="other")
 
@@ -346,6 +356,23 @@ def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], cl
         target += "_"
     assumed = ASSUMED + (("the classes, as the labels that occur in y",) if classes else ())
     return replace(typed, target=target, classes=classes, rows=shape[0], assumed=assumed)
+
+
+def without_persons(X: Any, schema: Schema | None) -> Any:
+    """Return a data frame `X` without the column that identifies persons, unless it is a feature; else `X` itself."""
+    if schema is None or not isinstance(X, pd.DataFrame) or schema.unit in {column.name for column in schema.declared}:
+        return X
+    return X[[name for name in X.columns if str(name) != schema.unit]]
+
+
+def with_persons(frame: pd.DataFrame, X: Any, schema: Schema) -> pd.DataFrame:
+    """Return `frame`, the rows of `X`, with the column that `without_persons` left out, in its place in `X`."""
+    if not isinstance(X, pd.DataFrame) or len(frame.columns) == len(X.columns):
+        return frame
+    place = [str(name) for name in X.columns].index(schema.unit)
+    frame = frame.copy()
+    frame.insert(place, schema.unit, X.iloc[:, place].reset_index(drop=True))
+    return frame
 
 
 def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from privaware.accounting import DEFAULT_DELTA
 from privaware.data import Data, read
+from privaware.errors import WrongInput
 from privaware.estimators._declared import (
     PrivateEstimator,
     as_pandas,
@@ -21,6 +23,8 @@ from privaware.estimators._declared import (
     named_frame,
     open_schema,
     seed_of,
+    with_persons,
+    without_persons,
 )
 from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger
@@ -115,10 +119,25 @@ class PrivateModel(PrivateEstimator):
     def _rows(self, X: Any) -> Data:
         """Return the new rows `X`, coded by the released schema and without a target."""
         check_is_fitted(self, "model_")
-        X = as_pandas(X)
         schema = self.model_.schema
+        X = without_persons(as_pandas(X), schema)
         checked = checked_input(self, X, reset=False, **input_checks(schema))
         return Data.of(read(named_frame(X, checked, schema)), schema, labelled=False)
+
+
+def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
+    """Return `metric` of the labels or numbers `y` and of the predictions.
+
+    Raise `WrongInput` if `y` is not usable. Messages of scikit-learn quote values of `y`; this one does not.
+    """
+    try:
+        return float(metric(y, predictions, sample_weight=sample_weight))
+    except (TypeError, ValueError):
+        kind = "finite numbers" if predictions.dtype.kind == "f" else "labels of one type, as for fit"
+        raise WrongInput(
+            f"expected y as {kind}, one for each of {len(predictions)} rows (and sample_weight as numbers, if it is "
+            f"given), got {type(y).__name__} with other values or of another length"
+        ) from None
 
 
 class PrivateClassifier(ClassifierMixin, PrivateModel):
@@ -158,7 +177,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
 
     Notes
     -----
-    `X` is an array or a data frame of pandas or polars. `save` writes a folder that `privaware.load` reads.
+    `X` is an array or a data frame of pandas or polars. A column that identifies persons (`unit`) is no feature: rows
+    to predict need not have it. Without a schema, columns of a date type are dates, as for `privaware.fit`. `save`
+    writes a folder that `privaware.load` reads.
 
     Examples
     --------
@@ -189,9 +210,10 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         """
         X = as_pandas(X)
         schema = self._declared(X, "classification")
-        checked, y = checked_input(self, X, y, **input_checks(schema))
+        features = without_persons(X, schema)
+        checked, y = checked_input(self, features, y, **input_checks(schema))
         schema, classes, target = with_classes(self, schema, checked.shape, y)
-        frame = named_frame(X, checked, schema)
+        frame = with_persons(named_frame(features, checked, schema), X, schema)
         self._release(frame.assign(**{schema.target: target}), schema)
         self.classes_ = classes
         return self
@@ -227,6 +249,25 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         """
         data = self._rows(X)
         return self.model_.probabilities(data)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predictions, without noise: for the owner of the rows only.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows with the columns of the rows for `fit`.
+        y : array of shape (rows,)
+            The labels. No error quotes one of them.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        return unquoted_score(accuracy_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -267,11 +308,12 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         """
         X = as_pandas(X)
         schema = self._declared(X, "regression")
-        checked, y = checked_input(self, X, y, y_numeric=True, **input_checks(schema))
+        features = without_persons(X, schema)
+        checked, y = checked_input(self, features, y, y_numeric=True, **input_checks(schema))
         if self.schema is None:
             schema = open_schema(self, schema, checked.shape)
         assert schema is not None
-        frame = named_frame(X, checked, schema)
+        frame = with_persons(named_frame(features, checked, schema), X, schema)
         self._release(frame.assign(**{schema.target: y}), schema)
         return self
 
@@ -290,6 +332,25 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         """
         data = self._rows(X)
         return self.model_.predictions(data)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R2 of the predictions, without noise: for the owner of the rows only.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            Rows with the columns of the rows for `fit`.
+        y : array of shape (rows,)
+            The target values. No error quotes one of them.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        float
+            The score.
+        """
+        return unquoted_score(r2_score, y, self.predict(X), sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

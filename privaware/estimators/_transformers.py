@@ -26,6 +26,8 @@ from privaware.estimators._declared import (
     open_schema,
     seed_of,
     unquoted,
+    with_persons,
+    without_persons,
 )
 from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger, note_transformed
@@ -64,12 +66,13 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         """
         X = as_pandas(X)
         schema = self._given_schema() or self._from_types(X)  # of classification or regression: its target is not used
-        checked = checked_input(self, X, **input_checks(schema))
+        features = without_persons(X, schema)
+        checked = checked_input(self, features, **input_checks(schema))
         if self.schema is None:
             schema = open_schema(self, schema, checked.shape)
         assert schema is not None
         schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
-        frame, seed = named_frame(X, checked, schema), seed_of(self.random_state)
+        frame, seed = with_persons(named_frame(features, checked, schema), X, schema), seed_of(self.random_state)
         rows = frame.assign(**{schema.target: 0.0})
         with fit_ledger(self.ledger, schema, self.delta, seeded=seed is not None) as (ledger, row_ledgers):
             released = transform(
@@ -103,8 +106,8 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
             The features.
         """
         check_is_fitted(self, "map_")
-        X = as_pandas(X)
         schema = self.map_.schema
+        X = without_persons(as_pandas(X), schema)
         checked = checked_input(self, X, reset=False, **input_checks(schema))
         frame = named_frame(X, checked, schema)
         features = self.map_(Data.of(read(frame), schema, labelled=False))

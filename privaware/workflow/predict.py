@@ -157,14 +157,15 @@ def predict(
         Write class labels and kept columns to a CSV file even if a spreadsheet would run a cell as a formula. Without
         it, such a cell raises `WrongInput`. No cell is ever changed.
     allow_unreadable
-        Predict even if more than half of the values of a column that the model uses cannot be read. They count as
-        missing. Without it, such a column raises `WrongInput`.
+        Predict even if more than half of the values of a column that the model uses cannot be read, or if all values
+        of a column on which predictions depend strongly are missing. Unreadable values count as missing. Without it,
+        such a column raises `WrongInput`.
 
     Returns
     -------
     dict
-        `rows` (their number), `out` (the path) and `outside`. `outside` counts, for each column, the values that the
-        model does not know: categories that are not in its schema, numbers and dates outside its ranges, and values of
+        `rows` (their number), `out` (the path) and `outside`. `outside` counts, for each column, the missing values and
+        the values that the model does not know: categories that are not in its schema, numbers and dates outside its ranges, and values of
         another type.
 
     Examples
@@ -210,7 +211,8 @@ def _pieces(
     `sep`, `decimal` and `encoding`. Values that the model does not know are counted in `outside`. `Raw` has at least
     the columns `keep`. It is empty for built-in data.
     Raise `WrongInput` if the columns `keep` cannot be copied, as for built-in data. Unless `allow_unreadable`, raise
-    `WrongInput` for a column most of whose values cannot be read; for a large table this comes after the last part.
+    `WrongInput` for a column most of whose values cannot be read, and for an empty column that is strongly used; for a
+    large table this comes after the last part.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.has_images:
@@ -227,11 +229,12 @@ def _pieces(
         return
     if keep:
         expect_keepable(keep, table.head, _names(model))
+    raw = table.head
     for rows, of_part, raw in table.unlabelled(model.schema, keep):
         outside.include(of_part)
         yield rows, raw
     if not allow_unreadable:
-        outside.expect_readable()
+        model.expect_values(outside, raw)
 
 
 def _files(raw: Raw, formulas: bool) -> dict[str, np.ndarray]:
@@ -290,7 +293,7 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
 
 
 def outside_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each column with values that the model does not know.
+    """Return one sentence for each column with values that the model does not know, or with most values missing.
 
     Parameters
     ----------
@@ -302,7 +305,7 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
     list of str
         The sentences.
     """
-    return Outside(result["outside"]).sentences()
+    return Outside(result["outside"]).sentences(result["rows"])
 
 
 def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+import pytest
+
 from tests.cli.people import Run
 
 
@@ -53,6 +55,14 @@ def test_html_page_has_the_answer_and_a_plot(run: Run, tmp_path: Path) -> None:
     again = run("advise", "wisconsin", "--html", page)
     assert (again.code, page.read_text()) == (2, text)
     assert "expected a new file for --html" in again.err
+
+
+@pytest.mark.parametrize(("name", "words"), [("a.pdf", "ending in .html"), ("no/a.html", "a folder that exists")])
+def test_page_of_another_name_is_refused_before_the_pilot(run: Run, people: Path, name: str, words: str) -> None:
+    call = run("advise", people, "--target", "y", "--pilot", 2, "--ledger", "book.ledger", "--html", name)
+    assert (call.code, words in call.err) == (2, True)
+    assert not Path("book.ledger").exists()
+    assert not Path(name).exists()
 
 
 def test_html_page_has_the_reason_and_evidence_of_findings(run: Run, tmp_path: Path) -> None:

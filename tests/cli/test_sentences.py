@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import privaware
+from privaware.errors import WrongInput
 from tests.cli.people import Run, write_people
 
 FIT = ("fit", "people.csv", "--target", "y", "--learner", "majority", "--out", "m")
@@ -58,3 +62,51 @@ def test_both_accountants_and_guarantee_print_one_epsilon(run: Run, people: Path
     assert f"epsilon by pld {shown}," in verified.out
     assert f"<dt>epsilon</dt><dd>{shown}</dd>" in report
     assert f"total epsilon {shown} at delta 1e-5" in report
+
+
+@pytest.mark.parametrize(
+    ("options", "keywords", "words", "python"),
+    [
+        (("--encoding", "klingon"), {"encoding": "klingon"}, "expected --encoding as", "expected encoding= as"),
+        (("--sep", ",", "--decimal", ","), {"sep": ",", "decimal": ","}, "--sep and --decimal", "sep= and decimal="),
+        (("--unit", "twon"), {"unit": "twon"}, "expected --unit among", "expected unit= among"),
+        (("--target", "twon"), {"target": "twon"}, "did you mean 'town'", "did you mean 'town'"),
+    ],
+)
+def test_settings_are_named_as_the_caller_writes_them(
+    run: Run, people: Path, options: tuple[str, ...], keywords: dict[str, str], words: str, python: str
+) -> None:
+    refused = run("fit", people, "--target", "y", *options)
+    assert (refused.code, words in refused.err, "=" in refused.err) == (2, True, False)
+    with pytest.raises(WrongInput) as problem:
+        privaware.fit(people, epsilon=1.0, **{"target": "y", **keywords})
+    assert python in str(problem.value)
+    assert "--" not in str(problem.value)
+
+
+def test_verbose_plan_names_the_kinds_known_before_the_charge(run: Run, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    words = ["late", "fine", "wrong", "item", "very", "quick"]
+    frame = pd.DataFrame(
+        {
+            "age": draw.integers(18, 90, 300),
+            "note": [" ".join(draw.choice(words, 4)) for _ in range(300)],
+            "town": draw.choice(["Ulm", "Bonn"], 300),
+            "when": pd.date_range("2024-01-01", periods=300),
+            "y": draw.choice(["no", "yes"], 300),
+        }
+    )
+    frame.to_parquet("typed.parquet")
+    frame.to_csv("text.csv", index=False)
+    known = ["Columns read as numbers: 'age'.", "Columns read as dates: 'when'.", "Columns read as free text: 'note'."]
+    plan = ("--target", "y", "--learner", "linear", "--dry-run")
+    said = run("fit", "typed.parquet", *plan, "--verbose").err
+    assert all(sentence in said for sentence in (*known, "part of the budget estimates: 'town'."))
+    assert "read as" not in run("fit", "typed.parquet", *plan).err
+    said = run("fit", "text.csv", *plan, "--verbose").err
+    assert "Columns read as free text: 'note'." in said
+    assert "part of the budget estimates: 'age', 'town', 'when'." in said
+    Path("kinds.toml").write_text('age = "number"\ntown = "category"\nwhen = "date"\nnote = "text"\n')
+    said = run("fit", "text.csv", *plan, "--verbose", "--kinds", "kinds.toml").err
+    assert all(sentence in said for sentence in (*known, "Columns read as categories: 'town'."))
+    assert "part of the budget estimates:" not in said

@@ -98,7 +98,7 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path, content: bytes)
 def test_latin_1_is_named(tmp_path: Path) -> None:
     content = "@relation r\n@attribute town {Köln,Bonn}\n@attribute y numeric\n@data\nKöln,1\n"
     (tmp_path / "goods.arff").write_bytes(content.encode("latin-1"))
-    with pytest.raises(WrongInput, match="name another --encoding"):
+    with pytest.raises(WrongInput, match="name another with encoding="):
         read(tmp_path / "goods.arff")
     frame = read(tmp_path / "goods.arff", encoding="latin-1").frame
     assert frame is not None

@@ -34,15 +34,15 @@ def test_misfit_values_are_counted_by_column_and_never_shown() -> None:
     outside = Outside()
     data = Data.of(read(FRAME), SCHEMA, labelled=False, outside=outside)
     assert outside.counts == {
-        "age": {"no_number": 1, "outside_bounds": 1},
-        "town": {"unseen": 2},
-        "day": {"no_date": 1, "outside_bounds": 1},
-        "ill": {"unseen": 1},
+        "age": {"missing": 1, "no_number": 1, "outside_bounds": 1},
+        "town": {"missing": 1, "unseen": 2},
+        "day": {"missing": 1, "no_date": 1, "outside_bounds": 1},
+        "ill": {"missing": 1, "unseen": 1},
     }
     assert data.x[:2, 0].tolist() == [44, 90]
     assert np.isnan(data.x[2:, 0]).all()
     assert data.x[:, 3].tolist() == [1, 0, 2, 2, 1]
-    words = " ".join(outside.sentences())
+    words = " ".join(outside.sentences(rows=5))
     assert "'town': 2 values not among the categories" in words
     assert not any(value in words for value in ("Kiel", "fourty", "400", "maybe", "soon"))
 
@@ -108,7 +108,7 @@ def test_of_many_columns_with_strange_values_the_first_are_named() -> None:
     outside = Outside()
     for at in range(2000):
         outside.add(f"v{at}", "unseen", np.array([True]))
-    sentences = outside.sentences()
+    sentences = outside.sentences(rows=1)
     assert sentences[0].startswith("'v0': 1 value not among the categories")
     assert sentences[20:] == ["1980 more columns have such values; --json counts them all"]
 

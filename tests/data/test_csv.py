@@ -226,7 +226,7 @@ def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
     path.write_text("town,Income\n" + "Ulm,high\nBonn,low\n" * 5)
     with pytest.raises(WrongInput, match=r"among the columns of the first line, 2 in all \(.*did you mean 'Income'\?"):
         draft(read(path), target="income")
-    with pytest.raises(WrongInput, match=r"name one with --target$"):
+    with pytest.raises(WrongInput, match=r"name one with target=$"):
         draft(read(path), target="incme")
 
 

@@ -234,7 +234,7 @@ def test_uncoded_rows_hold_unclipped_numbers_and_category_names() -> None:
     assert data.x[0].tolist() == [-7.5, "w"]
     assert [np.isnan(age) for age in data.x[:, 0]] == [False, True, True]
     assert data.x[:, 1].tolist() == ["w", "", "3"]
-    with pytest.raises(WrongInput, match="--private-schema"):
+    with pytest.raises(WrongInput, match="private_schema=True"):
         Data.of(read(frame(age=[1], town=["n"])), schema)
 
 

@@ -116,7 +116,7 @@ def test_unit_column_is_not_a_feature() -> None:
     assert [column.name for column in schema.columns] == ["age"]
     assert len(Data.of(read(frame), schema)) == 15
     for unit in ("nobody", "y"):
-        with pytest.raises(WrongInput, match="expected --unit among the columns"):
+        with pytest.raises(WrongInput, match="expected unit= among the columns"):
             draft(read(frame), target="y", unit=unit)
 
 

@@ -32,7 +32,7 @@ def test_full_tables_stay_as_they_are() -> None:
 
 
 def test_a_column_without_any_value_is_no_target() -> None:
-    with pytest.raises(WrongInput, match="empty in all 2 rows; name another with --target"):
+    with pytest.raises(WrongInput, match="empty in all 2 rows; name another with target="):
         labelled(read(pd.DataFrame({"age": [1, 2], "out": [None, None]})), "out")
 
 

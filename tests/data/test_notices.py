@@ -42,10 +42,18 @@ def test_p50_unused_columns_are_said_with_their_reason() -> None:
     second, *_ = notices(read(frame), by_type(frame))
     assert first == (
         "Not used: 'patient_id' (by its name it identifies persons or cases), 'codes' (it has no single values, or the "
-        "same value in every row). To use such a column as a feature, pass --not-persons COLUMN."
+        "same value in every row). To use such a column as a feature, pass not_persons='COLUMN'."
     )
-    assert second.startswith("Hardly used: 'code', because nearly every row has a different value.")
+    assert second.startswith(f"Hardly used: 'code', because it has {ROWS:,} different values in {ROWS:,} rows. Only")
     assert not any("note" in sentence or "seen" in sentence for sentence in (first, second))
+
+
+def test_p50_hardly_used_column_is_said_with_its_true_count() -> None:
+    rows = 2382
+    codes = [f"{'P' if at % 2 else 'p'}{at % 900:04}" for at in range(rows)]
+    frame = pd.DataFrame({"code": codes, "y": ["no", "yes"] * (rows // 2)})
+    [said] = notices(read(frame), by_type(frame))
+    assert said.startswith("Hardly used: 'code', because it has 900 different values in 2,382 rows. Only values")
 
 
 def test_p50_persons_with_several_rows_are_pointed_out() -> None:

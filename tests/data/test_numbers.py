@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privaware.data import Data, draft, read
+import privaware
+from privaware.data import COUNTED, Data, draft, kind_counts, read, typed, uncoded_column
 from privaware.data._kinds import kind_of_word
-from privaware.data._numbers import number_of, plain_number_of
+from privaware.data._numbers import LETTERS, MEASURES, measure_of, number_of, plain_number_of
+from privaware.schema import folded
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,11 @@ from privaware.data._numbers import number_of, plain_number_of
         ("1,200 mg/dl", 1200.0),
         ("5 g", 5.0),
         ("12 km/h", 12.0),
+        ("142 mmHg", 142.0),
+        ("7 KG", 7.0),
+        ("12 eur", 12.0),
+        ("5\u00a0mg", 5.0),
+        ("3 μg", 3.0),
     ],
 )
 def test_number_is_read_as_people_write_it(word: str, number: float) -> None:
@@ -51,7 +58,7 @@ def test_number_is_read_as_people_write_it(word: str, number: float) -> None:
         "7 A",
         "kg",
         "7 kg kg",
-        "7 KG",
+        "7 K",
         "12,34",
         "0,512",
         "1,23,456",
@@ -83,6 +90,54 @@ def test_money_is_the_number_it_was_written_from(amount: object) -> None:
     sign = "-" if amount < 0 else ""  # type: ignore[operator]
     for word in (f"{sign}${digits}", f"{sign}{digits} €", f"${sign}{digits}"):
         assert number_of(word) == float(str(amount))
+
+
+@given(
+    st.from_regex(r"[-$]?[0-9]{1,3}(,[0-9]{3})?", fullmatch=True),
+    st.sampled_from((*MEASURES.split(), *LETTERS.split(), "EUR", "US$", "zł", "%", "rooms")),
+    st.sampled_from(("", " ", "\u00a0")),
+)
+def test_folded_number_with_its_unit_is_the_same(number: str, unit: str, blank: str) -> None:
+    for spelled in (unit, unit.upper(), unit.lower()):
+        word = f"{number}{blank}{spelled}"
+        assert np.array_equal(number_of(word), number_of(folded(word)), equal_nan=True)
+
+
+def test_units_differ_by_case_only_where_both_are_units() -> None:
+    words = ("1 KG", "1 kg", "1 mW", "1 MW", "1 μg", "1 L")
+    assert [measure_of(word) for word in words] == ["kg", "kg", "mW", "MW", "µg", "l"]
+
+
+UNITS = {"pressure": "mmHg", "heat": "°C", "weight": "kg", "fee": "EUR", "size": "m", "dose": "µg"}
+
+
+def with_units(path: Path, sep: str, decimal: str) -> Path:
+    """Write a table of 400 rows whose columns are numbers with the units `UNITS`."""
+    rows = [[f"{at + 0.5}".replace(".", decimal) + f" {unit}" for unit in UNITS.values()] for at in range(400)]
+    lines = [sep.join((*(f'"{cell}"' for cell in row), "no" if at < 200 else "yes")) for at, row in enumerate(rows)]
+    path.write_text("\n".join((sep.join((*UNITS, "y")), *lines)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("sep", "decimal"), [(",", "."), (";", ","), (",", ",")])
+def test_numbers_with_units_count_as_numbers(tmp_path: Path, sep: str, decimal: str) -> None:
+    raw = read(with_units(tmp_path / "units.csv", sep, decimal), decimal=None if sep == ";" else decimal)
+    schema = typed(raw, target="y")
+    assert {column.kind for column in schema.columns} == {"undecided"}
+    rows = Data.uncoded(raw, schema)
+    for at, name in enumerate(UNITS):
+        assert dict(zip(COUNTED, kind_counts(uncoded_column(rows.x, at)), strict=True))["number"] == 400, name
+    drafted = draft(raw, target="y")
+    assert {column.kind for column in drafted.columns} == {"number"}
+    assert Data.of(raw, drafted).x[7].tolist() == [7.5] * len(UNITS)
+
+
+def test_page_lists_every_unit_that_is_read() -> None:
+    page = (Path(privaware.__file__).parents[1] / "docs/how_to/read_files.md").read_text(encoding="utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("Units that may follow a number:"))
+    assert [unit for part in re.findall("`(.*?)`", line) for unit in part.split()] == MEASURES.split()
+    after = page[page.index(line) :].split("\n\n", 1)[0]
+    assert all(f"`{letter}`" in after for letter in LETTERS.split())
 
 
 def test_columns_and_target_of_money_are_numbers(tmp_path: Path) -> None:

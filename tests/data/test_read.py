@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import re
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,26 @@ def test_folder_of_texts_with_anything_else_names_it(tmp_path: Path, other: str,
     with pytest.raises(WrongInput, match=r"expected only text files \(\.txt\) in the sub-folders .*, but " + message):
         read(tmp_path)
     with show_values(), pytest.raises(WrongInput, match=f"'good/{other.split('/')[0]}' is "):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("nested", "message"),
+    [
+        (("dog/old/1.png",), "but 1 folder further down has images, the first in 'old'; move"),
+        (("cat/a/1.png", "dog/old/b/1.png", "dog/old/2.png"), "but 3 folders further down have images"),
+    ],
+)
+def test_images_in_nested_folders_are_refused_with_a_count(
+    tmp_path: Path, nested: tuple[str, ...], message: str
+) -> None:
+    for name in ("cat/1.png", "dog/1.png", *nested):
+        save(tmp_path / name, np.zeros((4, 4), dtype=np.uint8))
+    (tmp_path / "dog" / "empty").mkdir()
+    with pytest.raises(WrongInput, match=message) as problem:
+        read(tmp_path)
+    assert not re.search("cat|dog", str(problem.value))
+    with show_values(), pytest.raises(WrongInput, match=r"the first in '(dog/old|cat/a)'"):
         read(tmp_path)
 
 

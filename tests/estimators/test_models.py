@@ -224,8 +224,8 @@ def test_unsupported_input_is_refused_with_a_sentence(make):
     y = y.astype(int)
     with pytest.raises(TypeError, match="Sparse data was passed"):
         make().fit(csr_array(X), y)
-    with pytest.raises(WrongInput, match="'when': expected numbers, truth values, text"):
-        make().fit(pd.DataFrame({"when": pd.date_range("2020-01-01", periods=400)}), y)
+    with pytest.raises(WrongInput, match=r"'wait': expected numbers, truth values, dates, text.*dt.total_seconds"):
+        make().fit(pd.DataFrame({"wait": pd.to_timedelta(np.arange(400), unit="h")}), y)
     facts = {"classes": ("0", "1")}, {"low": 0, "high": 1}
     matching, other = facts if make is PrivateClassifier else facts[::-1]
     images = make(schema=Schema(form="image", shape=(1, 2, 2), **matching))
@@ -284,6 +284,31 @@ def test_missing_label_is_named_by_its_row():
     labels[3] = None
     with pytest.raises(WrongInput, match="row 4 of y: expected a label, got none"):
         PrivateClassifier().fit(X, labels)
+
+
+SECRET = "canary123456"
+
+
+@pytest.mark.parametrize("make", [PrivateClassifier, PrivateRegressor])
+@pytest.mark.parametrize(
+    "truth",
+    [
+        np.full(400, 123456.75 + 1j),
+        [123456.75 + 1j] * 400,
+        np.full(400, 123456.75 + 1j).astype(object),
+        {123456.75, "x"},
+        [SECRET, 7.5] * 200,
+        np.array([[SECRET, "x"]] * 400),
+    ],
+    ids=["complex", "list", "objects", "set", "mixed", "two columns"],
+)
+def test_no_error_of_score_quotes_the_target(make, truth):
+    X, y = measurements()
+    model = make(learner="majority" if make is PrivateClassifier else "mean", random_state=0).fit(X, y.astype(int))
+    with pytest.raises(WrongInput, match="one for each of 400 rows") as problem:
+        model.score(X, truth)
+    assert "123456" not in str(problem.value)
+    assert "\n" not in str(problem.value)
 
 
 def test_array_of_one_dimension_is_not_quoted():
@@ -419,10 +444,45 @@ def test_unit_protects_all_rows_of_a_person(tmp_path):
     assert (Ledger.open(ledger).unit, Ledger.open(ledger).facts.cap) == ("who", 2)
     assert "all rows of any one who" in model.guarantee_
     assert [column.name for column in model.model_.schema.columns] == ["age", "note"]
+    assert list(model.feature_names_in_) == ["age", "note"]
+    assert np.array_equal(model.predict(frame.drop(columns="who")), model.predict(frame))
+    assert model.score(frame[["age", "note"]], y) == model.score(frame, y)
     with pytest.raises(WrongInput, match="did you mean who"):
         PrivateClassifier(unit="whoo").fit(frame, y)
     with pytest.raises(WrongInput, match="data frame"):
         PrivateClassifier(unit="who").fit(frame[["age", "who"]].to_numpy(), y)
+
+
+def timed(rows: int = 1500) -> tuple[pd.DataFrame, np.ndarray]:
+    draw = np.random.default_rng(6)
+    when = pd.Timestamp("2021-01-01") + pd.to_timedelta(draw.integers(0, 700, rows), unit="D")
+    frame = pd.DataFrame({"when": when, "age": draw.uniform(0, 90, rows)})
+    return frame, np.where(frame["when"] > "2022-01-01", "late", "early")
+
+
+@pytest.mark.parametrize("convert", ["pandas", "days", "polars"])
+def test_date_columns_are_read_as_fit_reads_them(convert):
+    frame, y = timed()
+    X = frame
+    if convert == "days":
+        X = frame.assign(when=frame["when"].astype("date32[pyarrow]"))
+    elif convert == "polars":
+        X = pytest.importorskip("polars").from_pandas(frame)
+    model = PrivateClassifier(epsilon=4.0, random_state=0, learner="linear").fit(X, y)
+    [when, _] = model.model_.schema.columns
+    assert (when.kind, "hour" in when.known_parts and not when.parts) == ("date", convert != "days")
+    assert model.score(X, y) > 0.85
+    assert PrivateNormaliser(epsilon=4.0, random_state=0).fit(X).transform(X).shape[0] == len(y)
+
+
+def test_missing_dates_are_refused_unless_said_otherwise():
+    frame, y = timed()
+    frame.loc[3, "when"] = pd.NaT
+    with pytest.raises(WrongInput, match="'when', row 4: the value is missing"):
+        PrivateClassifier(random_state=0).fit(frame, y)
+    for missing in ("category", 0.0):
+        model = PrivateClassifier(epsilon=4.0, random_state=0, learner="linear", missing=missing).fit(frame, y)
+        assert len(model.predict(frame)) == len(y)
 
 
 @pytest.mark.parametrize("as_array", [False, True], ids=["frame", "array"])

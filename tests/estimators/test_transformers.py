@@ -80,6 +80,7 @@ def test_frames_with_words_and_persons_are_taken() -> None:
     frame = pd.DataFrame({"a": X[:, 0], "town": np.where(X[:, 1] > 0, "Ulm", "Bonn"), "who": np.arange(ROWS) // 2})
     fitted = PrivateNormaliser(unit="who", cap=2, epsilon=4.0, random_state=0).fit(frame)
     assert fitted.transform(frame).shape[1] == len(fitted.get_feature_names_out())
+    assert np.array_equal(fitted.transform(frame[["a", "town"]]), fitted.transform(frame))
 
 
 def test_fitted_step_holds_no_row_and_pickles() -> None:

@@ -170,7 +170,7 @@ def test_problem_of_a_plan_names_the_field(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_bytes("größe,y\n1,no\n2,yes\n".encode("latin-1"))
     with served(tmp_path) as opened:
         text = opened.ask(f"/{TOKEN}/plan", form={"data": "old.csv", "target": "y", "header": "yes"})[1]
-    assert "name the “Encoding”, such as latin-1" in text
+    assert "name it with “Encoding”, such as latin-1" in text
 
 
 def test_run_names_the_field_and_shows_its_command(tmp_path: Path) -> None:

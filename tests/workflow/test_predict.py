@@ -207,7 +207,7 @@ def test_mostly_unreadable_column_is_refused(
     if pieces:
         cut(monkeypatch)
     with pytest.raises(
-        WrongInput, match=r"'age': expected numbers, but 260 of 500 values cannot be read so.*--allow-unreadable"
+        WrongInput, match=r"'age': expected numbers, but 260 of 500 values cannot be read so.*allow_unreadable=True"
     ):
         predict(model, path, out=tmp_path / "p.csv")
     assert not (tmp_path / "p.csv").exists()
@@ -226,6 +226,49 @@ def test_missing_values_are_not_unreadable(tmp_path: Path, many: pd.DataFrame) -
         predict(
             lenient(tmp_path / "other"), empty.assign(age=[""] * 494 + ["20"] * 2 + ["old"] * 4), out=tmp_path / "q.csv"
         )
+
+
+@pytest.fixture(scope="module")
+def strong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose class follows from the numbers `level`, and hardly from `aside`."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"level": rng.random(2000).round(3), "aside": rng.random(2000).round(3)})
+    rows["kind"] = rng.choice(["a", "b"], 2000)
+    rows["y"] = np.where(rows["level"] + 0.5 * (rows["kind"] == "b") > 0.75, "yes", "no")
+    folder = tmp_path_factory.mktemp("strong")
+    fit(rows, target="y", epsilon=20.0, learner="linear", seed=0, out=folder / "m")
+    rows.to_csv(folder / "rows.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+@pytest.mark.parametrize("empty", ["level", "kind"])
+def test_empty_column_is_refused_if_it_is_strongly_used(
+    strong: Path, tmp_path: Path, empty: str, pieces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pd.read_csv(strong / "rows.csv").head(500).assign(**{empty: ""})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    if pieces:
+        cut(monkeypatch)
+    with pytest.raises(
+        WrongInput, match=rf"'{empty}': expected values, but all 500 are missing.*allow_unreadable=True"
+    ):
+        predict(strong / "m", tmp_path / "rows.csv", out=tmp_path / "p.csv")
+    assert not (tmp_path / "p.csv").exists()
+    result = predict(strong / "m", tmp_path / "rows.csv", out=tmp_path / "p.csv", allow_unreadable=True)
+    assert result["outside"][empty] == {"missing": 500}
+    assert f"'{empty}': 500 values missing" in outside_sentences(result)
+
+
+def test_empty_column_is_named_if_it_is_hardly_used(strong: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(strong / "rows.csv").head(500)
+    result = predict(strong / "m", rows.assign(aside=np.nan), out=tmp_path / "p.csv")
+    assert "'aside': 500 values missing" in outside_sentences(result)
+    few = rows.assign(level=rows["level"].where(np.arange(500) < 250, np.nan))
+    result = predict(strong / "m", few, out=tmp_path / "q.csv")
+    assert result["outside"]["level"]["missing"] == 250
+    assert not any("missing" in sentence for sentence in outside_sentences(result))
+    assert len(load(strong / "m").predict(rows.assign(level=np.nan).head(19))) == 19
 
 
 def test_loaded_model_refuses_an_unreadable_column(tmp_path: Path, many: pd.DataFrame) -> None:

@@ -19,6 +19,18 @@ MAX_LINES = 8
 """Largest number of lines of a plan; `verbose` shows all of its sentences."""
 MAX_ASSUMED = 4
 """Largest number of assumed facts that a plan names; `verbose` names them all."""
+MAX_COLUMNS = 20
+"""Largest number of columns of one kind that a plan names."""
+KINDS = {
+    "number": "numbers",
+    "category": "categories",
+    "boolean": "truth values",
+    "date": "dates",
+    "time": "times",
+    "text": "free text",
+    "image": "images",
+}
+"""What a plan calls the values of a column, by the kind of the column."""
 
 
 def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
@@ -50,8 +62,36 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
     elif assumed:
         more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
         first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
+    if options.verbose:
+        first += kind_sentences(schema)
     sentences = plan.sentences if options.verbose else plan.summary(MAX_LINES - len(first))
     return [*([] if schema.reviewed else [drafted]), *first, *sentences]
+
+
+def kind_sentences(schema: Schema) -> list[str]:
+    """Return a sentence for each kind of the used columns of a table, as far as kinds are known before the charge.
+
+    Kinds are known from the types of the data, from `--kinds` or a schema, and for columns of free text. The last
+    sentence names the other columns, whose kinds are estimated.
+
+    >>> from privaware.schema import Column
+    >>> kind_sentences(Schema(columns=(Column(name="age"), Column(name="note", kind="text"))))
+    ["Columns read as numbers: 'age'.", "Columns read as free text: 'note'."]
+    """
+    if schema.form != "table":
+        return []
+    names: dict[str, list[str]] = {}
+    for column in schema.declared:
+        names.setdefault(column.kind, []).append(column.name)
+    sentences = [f"Columns read as {words}: {_named(names[kind])}." for kind, words in KINDS.items() if kind in names]
+    if "undecided" in names:
+        sentences.append(f"Columns whose kinds part of the budget estimates: {_named(names['undecided'])}.")
+    return sentences
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_COLUMNS:,} more" if len(names) > MAX_COLUMNS else ""
+    return ", ".join(map(repr, names[:MAX_COLUMNS])) + more
 
 
 def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str, type[Warning]]]]:

@@ -154,7 +154,8 @@ def test_estimator_asks_about_persons() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"not_persons": "PatientNr"}, "--not-persons and --check-persons among"),
+        ({"not_persons": "PatientNr"}, "not_persons= and check_persons= among .* did you mean 'PatNr'"),
+        ({"unit": "PatientNr"}, "unit= among .* did you mean 'PatNr'"),
         ({"unit": "PatNr", "not_persons": "PatNr"}, "one of --unit PatNr and --not-persons"),
         ({"unit": "PatNr", "check_persons": True}, "one of --unit PatNr and --check-persons"),
         ({"not_persons": "PatNr", "check_persons": True}, "no name of a column suggests it"),
