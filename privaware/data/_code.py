@@ -150,8 +150,8 @@ def finite_or_nan(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
     """Return a column of numbers, of dates as days, or of times as hours; NaN for missing and unreadable values.
 
     Infinite numbers become NaN, too. `outside` counts the missing values, the values that are not missing, and the
-    values of another kind than `column` has. Raise `WrongInput` for a value of another kind if `column.unseen` is "refuse", and for
-    any value that would become NaN if `column.missing` is "refuse".
+    values of another kind than `column` has. Raise `WrongInput` for a value of another kind if `column.unseen` is
+    "refuse", and for any value that would become NaN if `column.missing` is "refuse".
     """
     values = batch.values(column.name)
     numbers, missing = _PARSERS[column.kind](values, column)

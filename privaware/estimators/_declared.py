@@ -316,8 +316,9 @@ def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str
     """Build a schema, without target and rows, from the types of the columns of `X`; values are never read.
 
     Numbers have no bounds. `missing` is the treatment of missing numbers: "refuse", "category" or a number to fill in.
-    Missing dates and times are treated alike, but are a category of their own if `missing` is a number. Truth values are numbers from 0 to 1. Columns of text or
-    categories are categories, and columns named in `text` are free text. Other types raise `WrongInput`.
+    Missing dates and times are treated alike, but are a category of their own if `missing` is a number. Truth values
+    are numbers from 0 to 1. Columns of text or categories are categories, and columns named in `text` are free text.
+    Other types raise `WrongInput`.
     """
     free = {name: Column(name=name, kind="text") for name in text}
     columns = ((str(name), X[name]) for name in X.columns)

@@ -165,8 +165,8 @@ def predict(
     -------
     dict
         `rows` (their number), `out` (the path) and `outside`. `outside` counts, for each column, the missing values and
-        the values that the model does not know: categories that are not in its schema, numbers and dates outside its ranges, and values of
-        another type.
+        the values that the model does not know: categories that are not in its schema, numbers and dates outside its
+        ranges, and values of another type.
 
     Examples
     --------
