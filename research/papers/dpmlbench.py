@@ -297,7 +297,7 @@ def figure8(algorithm: str) -> Item:
 
 def figure9() -> Item:
     """ResNets of several depths by DP-SGD; the one of depth 20 is the network of Table 3."""
-    networks = {"resnet20": {"name": "resnet"}}
+    networks: dict[str, dict[str, Any]] = {"resnet20": {"name": "resnet"}}
     networks |= {f"resnet{depth}": {"name": "resnet", "depth": depth} for depth in (32, 44, 56, 110)}
     runs = [
         cell
