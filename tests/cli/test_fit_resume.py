@@ -71,6 +71,24 @@ def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, mon
     assert "closed without a result" not in run(*call).err
 
 
+def test_changed_data_name_the_open_run_of_the_command(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("fit", people, "--target", "y", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, call, monkeypatch)
+    former = people.read_text()
+    people.write_text(former.replace("yes", "no", 1))
+    open_run = "Entry 1 (fit people.csv with majority into m, epsilon 0.9998) is charged but not finished, for other"
+    assert open_run in run(*call, "--dry-run").err
+    again = run(*call)
+    assert (again.code, again.err.index(open_run) < again.err.index("Charged to the ledger as entry 2")) == (0, True)
+    assert "--close 1`" in again.err
+    Path("m").rename("of_changed_data")
+    people.write_text(former)
+    resumed = run(*call)
+    assert "Resuming" in resumed.err
+    assert open_run not in resumed.err
+    assert len(spends(Path("people.csv.ledger"))) == 2
+
+
 @pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])
 def test_folder_of_a_charged_run_is_refused_to_another_run(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, ledger: str

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privaware._files import atomic_write
+from privaware._rounded import rounded_up
+from privaware.accounting import epsilon
 from privaware.card import plain_settings
 from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
@@ -28,7 +30,15 @@ if TYPE_CHECKING:
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["claim_folder", "expect_unclaimed", "next_run", "run_key", "same_rows", "unclaim_folder"]
+__all__ = [
+    "claim_folder",
+    "expect_unclaimed",
+    "next_run",
+    "open_for_other_rows",
+    "run_key",
+    "same_rows",
+    "unclaim_folder",
+]
 
 CLAIM = "run.json"
 """Name of the file in the folder `SEARCH` that names the run and the ledger of an output folder."""
@@ -75,6 +85,25 @@ def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
         if entry is None or (entry.run not in closed and same_rows(entry, digest)):
             break
     return count
+
+
+def open_for_other_rows(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> str | None:
+    """Return a sentence about an unfinished run of the command with this `key` that was charged for other rows.
+
+    It is the latest such run. Return None if there is none. `digest()` returns the digest of the present rows.
+    """
+    runs = [entry for entry in unfinished(ledger.entries()) if (entry.run or "").rpartition("-")[0] == key]
+    others = [entry for entry in runs if not same_rows(entry, digest)]
+    if not others:
+        return None
+    entry = others[-1]
+    assert entry.event is not None
+    close = shlex.join(["privaware", "ledger", str(ledger.path), "--close", str(entry.number)])
+    return (
+        f"Entry {entry.number} ({entry.what}, epsilon {rounded_up(epsilon(entry.event, ledger.delta))}) is charged but "
+        "not finished, for other data than these, so this run needs a charge of its own; to resume that entry, put its "
+        f"data back and repeat the command while --out is empty, or to give it up, type `{close}`."
+    )
 
 
 def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
