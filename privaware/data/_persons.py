@@ -28,7 +28,7 @@ from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["CountedRows", "capped", "counted_rows", "expect_unit_column", "of_persons"]
+__all__ = ["CountedRows", "capped", "counted_rows", "expect_persons", "expect_unit_column", "of_persons"]
 
 MAX_ROWS_PER_SLICE = 2**22
 """Approximate number of rows whose hashes are in memory at a time: about 300 MB while they are sorted."""
@@ -154,6 +154,11 @@ def expect_unit_column(raw: Raw, schema: Schema) -> None:
     if raw.frame is None or schema.unit not in raw.frame.columns:
         columns = raw.columns_shown() or "of a table, got images"
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}")
+
+
+def expect_persons(raw: Raw, schema: Schema) -> None:
+    """Raise `WrongInput` if a row of a table in memory does not name its person in one line of the unit column."""
+    _persons(raw, schema)
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:

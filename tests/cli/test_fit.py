@@ -324,6 +324,30 @@ def test_dry_run_promises_nothing_if_the_run_is_refused(run: Run, people: Path) 
     assert run(*call, "--out", "other").code == 2
 
 
+def test_dry_run_refuses_a_folder_of_another_model(run: Run, people: Path) -> None:
+    assert run("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m").code == 0
+    write_people(Path("others.csv"), seed=5)
+    Path("file").touch()
+    for folder, words in (("m", "'m' holds a finished model"), ("file", "got the file 'file'")):
+        for declared in (("--target", "y"), ("--schema", "people.toml")):
+            call = ("fit", "others.csv", *declared, "--learner", "majority", "--out", folder)
+            plan, real = run(*call, "--dry-run"), run(*call)
+            assert words in plan.err
+            assert plan.out.startswith("Dry run: this run would be refused")
+            assert (real.code, words in real.err) == (2, True)
+
+
+def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame.assign(pid=[None if at == 3 else at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
+    call = ("fit", "visits.csv", "--unit", "pid", "--cap", 2, "--learner", "majority")
+    for more in ((), ("--dry-run",)):
+        result = run(*call, "--target", "y", *more)
+        assert (result.code, "line 5: expected whose row it is" in result.err) == (2, True)
+    unread = run(*call, "--schema", "people.toml", "--dry-run")
+    assert (unread.code, "every row has a value in the unit column 'pid'" in unread.err) == (0, True)
+
+
 def test_json_names_the_learners_that_were_considered(run: Run, people: Path) -> None:
     rows = run("fit", people, "--target", "y", "--dry-run", "--json").json["considered"]
     assert [row["learner"] for row in rows if row["taken"]] == ["fourier"]

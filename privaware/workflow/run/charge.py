@@ -71,7 +71,7 @@ from privaware.workflow.run.row_ledger import (
 )
 from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
-from privaware.workflow.run.staging import Staged, empty_stage, end_publication
+from privaware.workflow.run.staging import Staged, empty_stage, end_publication, expect_own_stage
 
 __all__ = ["CHARGED", "ONLY_RESUME", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
@@ -425,6 +425,12 @@ class ChargedRun:
         if self.options.folder is not None:
             expect_unclaimed(self.options.folder, is_own)
 
+    def _expect_free_place(self, *names: str) -> None:
+        """Raise `WrongInput` if the output folder is a file, or has files other than those of the runs `names`."""
+        if self.options.folder is not None:
+            _output.expect_free(self.options.folder, self.options.ledger_path)
+            expect_own_stage(self.options.folder, names)
+
     @property
     def _new_limit(self) -> float:
         """The limit of a new ledger without `--limit`: the limit of the plan plus the cost of the check of persons."""
@@ -458,6 +464,7 @@ class ChargedRun:
         place = existing_place(self.source, self.options, self.plan.event)
         self._expect_free_folder(place)
         if place is None:
+            self._expect_free_place()
             self._expect_new_limit()
             return
         self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
@@ -471,7 +478,9 @@ class ChargedRun:
         if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
             self.say("This run has already finished, so it would charge nothing.")
             return
-        name = f"{key}-{next_run(ledger, key, digest)}"
+        count = next_run(ledger, key, digest)
+        name = f"{key}-{count}"
+        self._expect_free_place(f"{key}-{count - 1}", name)
         resumed = ledger.find(name)
         event = self.plan.event + check if resumed is None else self.plan.event
         ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)

@@ -45,6 +45,7 @@ from privaware.data import (
     with_images,
 )
 from privaware.data._parts import threads
+from privaware.data._persons import expect_persons, of_persons
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
@@ -60,6 +61,11 @@ __all__ = ["Source", "draft_schema", "resolve", "scoring"]
 
 MIN_CELLS_FOR_PROCESSES = 20_000_000
 """Number of cells from which on a table is read by several processes, which take more than a second to start."""
+NAMES_NOT_CHECKED = (
+    "Not checked: whether every row has a value in the unit column {unit!r}, because this dry run does not read all "
+    "rows. The run itself checks this before its charge."
+)
+"""Notice of a dry run that does not check the names of persons."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -160,7 +166,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         sketch=lambda: checked()[1],
         left_out=rows_left_out,
         notices=about_rows,
-        dry_notices=lambda: about_rows() if reads else _outside_unused(schema),
+        dry_notices=lambda: _dry_notices(schema, about_rows if reads else None, kept if table is None else None),
         unused=unused_columns(schema, written=options.schema is not None),
         persons=lambda: person_columns(_named(raw, schema, options), schema, _not_persons(options)),
         repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
@@ -242,9 +248,21 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
     return replace(table, place=lambda pieces: Cluster(processes(), pieces, near=True).parts)
 
 
-def _outside_unused(schema: Schema) -> list[str]:
-    """Return the notice that columns outside a written schema are not used, for a table; no file is opened."""
-    return ["Columns that the schema does not name are not used."] if schema.form == "table" else []
+def _dry_notices(schema: Schema, about: Callable[[], list[str]] | None, kept: Callable[[], Raw] | None) -> list[str]:
+    """Return the notices of a dry run, and raise `WrongInput` if it reads rows of which one does not name its person.
+
+    `about` returns the notices about the rows; it is None with a written schema, for which no file is opened. `kept`
+    returns the training rows; it is None for a large table, of which a dry run does not read every row. A dry run that
+    does not check the names of persons says so.
+    """
+    outside = ["Columns that the schema does not name are not used."] if schema.form == "table" else []
+    said = outside if about is None else about()
+    if not of_persons(schema):
+        return said
+    if about is None or kept is None:
+        return [*said, NAMES_NOT_CHECKED.format(unit=schema.unit)]
+    expect_persons(kept(), schema)
+    return said
 
 
 def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, names: tuple[str, ...]) -> Rows:
