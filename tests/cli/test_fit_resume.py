@@ -89,6 +89,27 @@ def test_changed_data_name_the_open_run_of_the_command(run: Run, people: Path, m
     assert len(spends(Path("people.csv.ledger"))) == 2
 
 
+@pytest.mark.parametrize("declared", [("--target", "y"), ("--schema", "people.toml")])
+def test_first_limit_does_not_stop_a_resumed_run(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, declared: tuple[str, str]
+) -> None:
+    call = ("fit", people, *declared, "--learner", "majority", "--limit", 3, "--out", "m")
+    stopped(run, call, monkeypatch)
+    assert run("ledger", "people.csv.ledger", "--set-limit", 5).code == 0
+    former = people.read_text()
+    people.write_text(former.replace("yes", "no", 1))
+    assert "leave --limit out, or change it with --set-limit" in run(*call).err
+    people.write_text(former)
+    sentence = "his run is already charged, so the present limit of the ledger, 5, stands, and --limit 3 has no effect."
+    for again in (run(*call, "--dry-run"), run(*call)):
+        assert (again.code, again.err.count(sentence)) == (0, 1)
+    assert len(spends(Path("people.csv.ledger"))) == 1
+    done = run(*call, "--dry-run")
+    assert "would be refused" not in done.err
+    other = run(*call, "--epsilon", 0.5, "--out", "n")
+    assert "leave --limit out, or change it with --set-limit" in other.err
+
+
 @pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])
 def test_folder_of_a_charged_run_is_refused_to_another_run(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, ledger: str

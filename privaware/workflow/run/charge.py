@@ -412,7 +412,30 @@ class ChargedRun:
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
-        self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+        self.ledger = self._opened(place)
+
+    def _opened(self, place: Path | Ledger) -> Ledger:
+        """Open or create the ledger at `place`; a run that is already charged there accepts a changed limit.
+
+        `--limit` then gives the first limit of the ledger, and the present limit stands.
+        """
+        options, asked = self.options, self.options.limit
+        if asked is not None and not isinstance(place, Ledger) and not is_new(place):
+            ledger = Ledger.open(place)
+            digest = None if self._reads_no_row else self.source.digest
+            if asked != ledger.limit and may_be_paid(options.folder, ledger, self._key(), digest):
+                options = replace(options, limit=None)
+                condition = f"{SAME_FILE}, this" if self._reads_no_row else "this"
+                self.say(
+                    f"{condition[0].upper()}{condition[1:]} run is already charged, so the present limit of the "
+                    f"ledger, {number(ledger.limit)}, stands, and --limit {number(asked)} has no effect."
+                )
+        return open_ledger(place, self.source, options, new_limit=self._new_limit)
+
+    @property
+    def _reads_no_row(self) -> bool:
+        """Whether this is a dry run that reads no row to find the ledger and the earlier runs of its command."""
+        return self.options.dry_run and self.options.schema is not None and self.source.path is not None
 
     def _expect_free_folder(self, place: Path | Ledger | None) -> None:
         """Raise `WrongInput` if the output folder belongs to another charged run; `place` is the ledger of this run."""
@@ -468,9 +491,9 @@ class ChargedRun:
             self._expect_new_limit()
             return
         self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
-        ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+        ledger = self._opened(place)
         folder, key, digest = self.options.folder, self._key(), self.source.digest
-        unread = self.options.schema is not None and self.source.path is not None
+        unread = self._reads_no_row
         if unread and may_be_paid(folder, ledger, key):
             self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
             return
