@@ -27,8 +27,8 @@ __all__ = ["Ledger"]
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
 """Files of the ledgers that this process began to charge, in order; an interrupted command names them."""
-NO_TOTAL = "another ledger would have no common total with this one"
-"""Why a run on the same rows should not take another ledger."""
+NO_TOTAL = "two such ledgers have no common total"
+"""Why runs on the same rows with different facts should rather become runs of one ledger."""
 CHARGES_SHOWN = 5
 """Largest number of charges in a card for notebooks."""
 
@@ -245,6 +245,12 @@ class Ledger(Summarised):
     @property
     def relation(self) -> str:
         return self.facts.relation
+
+    @property
+    def unit_options(self) -> str:
+        """The options of a command that give a run the unit and the cap of this ledger, such as "--unit id --cap 2"."""
+        cap = f" --cap {self.facts.cap}" if self.facts.cap > 1 else ""
+        return f"--unit {shlex.quote(self.unit)}{cap}"
 
     def spend(
         self,
@@ -586,11 +592,11 @@ class Ledger(Summarised):
 
     def _way(self, name: str) -> str:
         """Return what to do, for a message, if a run has another fact `name` ("delta", ...) than this ledger."""
-        cap = f"--cap {self.facts.cap}"
+        another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}"
         ways = {
             "delta": f"take --delta {self.delta:g}",
-            "cap": f"take {cap}",
-            "unit": f"take --unit {shlex.quote(self.unit)}" + (f" {cap}" if self.facts.cap > 1 else ""),
+            "cap": f"take --cap {self.facts.cap} {another}",
+            "unit": f"take {self.unit_options} {another}",
         }
         return ways.get(name, f"take data and a schema with the same {name}")
 

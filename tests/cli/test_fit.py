@@ -337,6 +337,28 @@ def test_dry_run_refuses_a_folder_of_another_model(run: Run, people: Path) -> No
             assert (real.code, words in real.err) == (2, True)
 
 
+def test_refusal_of_another_unit_names_working_options(run: Run, people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
+    call = ("fit", "visits.csv", "--target", "y", "--learner", "majority", "--epsilon", 0.5)
+    persons = ("--unit", "pid", "--cap", 2)
+    assert run(*call, *persons, "--limit", 3, "--out", "first").code == 0
+    refused = run(*call, "--out", "rows")
+    assert "got 'row'; take --unit pid --cap 2 to charge this ledger, or --ledger FILE to begin one" in refused.err
+    assert run(*call, *persons, "--out", "persons").code == 0
+    assert run(*call, "--ledger", "rows.ledger", "--out", "rows").code == 0
+    assert "got 'pid'; take --unit row to charge" in run(*call, *persons, "--ledger", "rows.ledger", "--out", "n").err
+    assert run(*call, "--unit", "row", "--ledger", "rows.ledger", "--limit", 0.5, "--out", "rows").code == 0
+
+
+def test_similar_rows_of_another_unit_name_its_options(run: Run, people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
+    call = ("--target", "y", "--learner", "majority", "--epsilon", 0.5, "--limit", 3)
+    assert run("fit", "visits.csv", *call, "--unit", "pid", "--cap", 2, "--out", "m").code == 0
+    assert "visits.csv.ledger' --unit pid --cap 2 to charge them there" in run("fit", people, *call, "--out", "n").err
+
+
 def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:
     frame = pd.read_csv(people)
     frame.assign(pid=[None if at == 3 else at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)

@@ -277,13 +277,15 @@ def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     if not similar:
         return
     other, schema = similar[0], source.schema
-    cost = ", for another unit, cap or relation"
+    cost, options = ", for another unit, cap or relation", f" {other.unit_options}"
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
+        options = ""
     raise WrongInput(
         f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
-        f"less{cost}; say --ledger '{other.path}' to charge them there, or --new-ledger if they are other people"
+        f"less{cost}; say --ledger '{other.path}'{options} to charge them there, or --new-ledger if they are other "
+        "people"
     )
 
 
