@@ -70,8 +70,9 @@ class Ledger(Summarised):
     lasting: bool = True
 
     def _facts(self) -> dict[str, Any]:
-        """Return the path, the delta, the unit and the relation: they need no file, because a `repr` must not fail."""
-        return {"path": str(self.path), "delta": self.delta, "unit": self.unit, "relation": self.relation}
+        """Return the path, delta, unit, cap and relation: they need no file, because a `repr` must not fail."""
+        protected = {"unit": self.unit, **({"cap": self.facts.cap} if self.facts.cap > 1 else {})}
+        return {"path": str(self.path), "delta": self.delta, **protected, "relation": self.relation}
 
     def _repr_html_(self) -> str:
         """Return a card (HTML) with the spent epsilon, the limit and the last charges.
