@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -581,6 +582,7 @@ def ended_by_torchrun() -> Iterator[None]:
         yield
     except (Told, RankLost) as problem:
         before = signal.SIG_IGN
+        traceback.clear_frames(problem.__traceback__)  # their locals would keep the connections of `follow` open
         raise RankLost(str(problem)) from problem
     finally:
         left.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,24 @@ def test_interrupt_before_the_charge_claims_no_charge(run: Run, people: Path, mo
     with monkeypatch.context() as broken:
         broken.setattr("privaware.workflow.fit.recipe_plan", stop)
         assert run(*call).err.splitlines()[-1] == "privaware: interrupted; this command charged nothing"
+
+
+def test_sigterm_before_the_charge_claims_no_charge(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m", "--json")
+    with monkeypatch.context() as broken:
+        broken.setattr("privaware.workflow.fit.recipe_plan", stop)
+        result = run(*call)
+    sentence = "terminated (SIGTERM); this command charged nothing"
+    assert (result.code, result.json, result.err.splitlines()[-1]) == (
+        143,
+        {"error": sentence},
+        f"privaware: {sentence}",
+    )
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert run(*call).code == 0
 
 
 def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:

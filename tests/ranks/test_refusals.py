@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -219,6 +220,23 @@ def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
         contextlib.suppress(Exception),  # as an import of a library does
     ):
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("_unsigned")
+def test_a_process_that_is_told_to_end_drops_its_groups() -> None:
+    """Rank 0 waits for this process as long as something, such as a traceback, holds a process group."""
+    groups = []
+
+    def reduce() -> None:
+        group = Ranks(1, 2)
+        groups.append(weakref.ref(group))
+        signal.raise_signal(signal.SIGTERM)
+        del group
+
+    with pytest.raises(RankLost) as lost, _session.ended_by_torchrun():
+        reduce()
+    assert "another one had ended" in str(lost.value)  # the error is still known here
+    assert [group() for group in groups] == [None]
 
 
 @pytest.mark.usefixtures("_unsigned")
