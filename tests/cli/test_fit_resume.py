@@ -12,7 +12,7 @@ import pytest
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.workflow.run.staging import Staged
-from tests.cli.people import Run, contents
+from tests.cli.people import Run, contents, write_people
 
 
 def spends(path: Path) -> list[Any]:
@@ -211,6 +211,23 @@ def test_full_disk_at_the_end_gives_one_sentence_and_run_resumes(
     assert result.code == 2
     assert result.err.splitlines()[-1].endswith("the same command resumes the run once there is room")
     assert run(*call).code == 0
+    assert len(spends(Path("people.csv.ledger"))) == 1
+
+
+def test_repeated_run_shows_the_test_score_and_old_statement(run: Run, people: Path) -> None:
+    write_people(Path("test.csv"), rows=100, seed=1)
+    for name in ("a", "b"):
+        Path(f"{name}.toml").write_text(f'owner = "{name}"')
+    call = ("fit", people, "--schema", "people.toml", "--learner", "linear", "--out", "m")
+    first = run(*call, "--test", "test.csv", "--describe", "a.toml")
+    (score,) = [line for line in first.out.splitlines() if line.startswith("Internal, not for release: ")]
+    again = run(*call, "--test", "test.csv", "--describe", "a.toml")
+    assert score in again.out.splitlines()
+    assert "statement" not in again.err
+    other = run(*call, "--describe", "b.toml")
+    assert "No score was computed" in other.out
+    assert "The statement of --describe is not used, because the finished result keeps the one" in other.err
+    assert run("report", "m", "--describe", "b.toml", "--out", "page.html").code == 0
     assert len(spends(Path("people.csv.ledger"))) == 1
 
 

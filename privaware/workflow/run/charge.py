@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -88,6 +89,10 @@ ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
 """Environment variable by which `privaware ui` starts a run that must not be charged again (`_expect_charged`)."""
 NEW_RUN = "This is a new run with its own charge."
 """Sentence that says that an earlier run of the same command is not resumed."""
+OLD_STATEMENT = (
+    "The statement of --describe is not used, because the finished result keeps the one with which it was released"
+)
+"""Words that say that a repeated command does not change the statement of a finished result."""
 RESUMING = "Resuming: this run is already charged"
 """Start of the sentence that says that a run continues on its earlier charge."""
 
@@ -300,9 +305,7 @@ class ChargedRun:
         best = (self.search.get("point") or {}).get("learner")
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
         self.plan = replace(self.plan, considered=tuple(rows))
-        self.internal = internal_scores(
-            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
-        )
+        self._score(model)
         for sentence in guess_sentences(model.schema):
             self._notify(sentence)
         folder = self.options.folder
@@ -321,6 +324,12 @@ class ChargedRun:
             description=self.description,
         )
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
+
+    def _score(self, model: Model) -> None:
+        """Set `internal` to the scores of `model` on the test rows, for the owner only; without test rows, to None."""
+        self.internal = internal_scores(
+            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
+        )
 
     def publish_result(self, name: str, result: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.
@@ -625,13 +634,22 @@ class ChargedRun:
     def _load(self, folder: Path) -> None:
         """Read the published result in `folder`: set `model`, `search` and `score`, or `result` if it is not a model.
 
-        For a model, the considered learners of the plan are read, too.
+        For a model, the considered learners of the plan are read, too, and the model is scored on the test rows, if
+        there are any. Say so if the owner's statement of this call differs from the released statement, which stays.
         """
         self.result = published_result(folder)
+        statement, way = (self.result or {}).get("description") or {}, ""
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
             self.plan = replace(self.plan, considered=released.card.considered)
+            self.test_rows = self.source.read_test_rows(self.plan.schema)
+            self._score(released)
+            statement = released.card.description
+            way = f"; `privaware report {shlex.quote(str(folder))} --describe FILE --out PAGE` shows another"
+        if self.options.describe is not None and self.description != statement:
+            self._notify(f"{OLD_STATEMENT}{way}.")
+        self.description = statement
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
