@@ -216,7 +216,8 @@ class ChargedRun:
         folder would refuse.
         """
         expect_divisible(plan, self.options.device)
-        self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
+        budget = plan.limit + plan.room
+        self.check = PersonsCheck.of(self.source, self.options, budget * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
         plan = self.plan = replace(
@@ -465,8 +466,8 @@ class ChargedRun:
 
     @property
     def _new_limit(self) -> float:
-        """The limit of a new ledger without `--limit`: the limit of the plan plus the cost of the check of persons."""
-        return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
+        """The limit of a new ledger without `--limit`: the budget and the room of the plan, and a check of persons."""
+        return self.plan.limit + self.plan.room + (0.0 if self.check is None else self.check.epsilon)
 
     def _expect_new_limit(self) -> None:
         limit = self.options.limit

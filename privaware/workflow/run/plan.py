@@ -80,12 +80,13 @@ class Plan:
     """A mechanism, its noise multiplier, and `parts`: each release in words, with the event that will be charged.
 
     `learner` is the name of the learner, or else of the selector, the strategy or another mechanism; `settings` are its
-    settings. `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although
-    its parts are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no
-    ledger adds to this one; a model card with an overlap is not certified either. `reasons` are the sentences that
-    every reader needs, and `details` are sentences that its summary may leave out. `data` holds public facts about the
-    data set for the model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row
-    for each learner that was considered: `learner`, `rule`, `taken` and `reason`.
+    settings. `requested` is the requested total epsilon, if any, and `room` the epsilon that a new ledger gets beyond
+    it for later runs. `flaw` says why the release is not private although its parts are; a result with a flaw is never
+    certified. `overlap` says which other releases of the same rows no ledger adds to this one; a model card with an
+    overlap is not certified either. `reasons` are the sentences that every reader needs, and `details` are sentences
+    that its summary may leave out. `data` holds public facts about the data set for the model card: `name`, `origin` of
+    the schema, and the names of all `columns`. `considered` has a row for each learner that was considered: `learner`,
+    `rule`, `taken` and `reason`.
     """
 
     learner: str
@@ -102,6 +103,7 @@ class Plan:
     considered: tuple[Mapping[str, Any], ...] = ()
     flaw: str = ""
     overlap: str = ""
+    room: float = 0.0
 
     @property
     def event(self) -> Event:
@@ -119,7 +121,7 @@ class Plan:
 
     @property
     def limit(self) -> float:
-        """The limit of a new ledger: the requested epsilon, or else the cost of this plan."""
+        """The budget of this run: the requested epsilon, or else the cost of this plan."""
         return self.epsilon if self.requested is None else self.requested
 
     @property
