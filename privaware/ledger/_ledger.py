@@ -438,7 +438,7 @@ class Ledger(Summarised):
             if not spent <= limit * (1 + SLACK):
                 raise WrongInput(
                     f"{lock.shown_path(self.path)}: expected a limit of at least {rounded_up(spent)}, which is"
-                    f" spent and cannot be taken back, got {limit:g}"
+                    f" spent and cannot be taken back, got {_rounded.number(limit)}"
                 )
             changed = chain.append(db, entries[-1], entry)
         return self._noted(changed)
@@ -575,9 +575,9 @@ class Ledger(Summarised):
         refuse_endless(would, (*entries, entry), self.delta, lock.shown_path(self.path))
         spent = rounded_up(self._epsilon(entries))
         raise BudgetExceeded(
-            f"{entry.what} would bring the total to epsilon {rounded_up(would)}, past the limit of {limit:g} of"
-            f" {lock.shown_path(self.path)} (delta {rounded_up(self.delta)}, {spent} already spent); ask"
-            " for less, or raise the limit (`Ledger.set_limit`)",
+            f"{entry.what} would bring the total to epsilon {rounded_up(would)}, past the limit of "
+            f"{_rounded.number(limit)} of {lock.shown_path(self.path)} (delta {rounded_up(self.delta)}, {spent} "
+            "already spent); ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )
@@ -589,17 +589,23 @@ class Ledger(Summarised):
                 change = "leave --limit out, or change it with --set-limit"
                 way = change if name == "limit" else f"{self._way(name)}, because {NO_TOTAL}"
                 where = lock.shown_path(self.path)
-                raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
+                raise WrongInput(
+                    f"{where}: expected {name} {_shown(has)} as the ledger has it, got {_shown(value)}; {way}"
+                )
 
     def _way(self, name: str) -> str:
         """Return what to do, for a message, if a run has another fact `name` ("delta", ...) than this ledger."""
         another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}"
         ways = {
-            "delta": f"take --delta {self.delta:g}",
+            "delta": f"take --delta {_rounded.number(self.delta)}",
             "cap": f"take --cap {self.facts.cap} {another}",
             "unit": f"take {self.unit_options} {another}",
         }
         return ways.get(name, f"take data and a schema with the same {name}")
+
+
+def _shown(fact: Any) -> str:
+    return _rounded.number(fact) if isinstance(fact, float) else f"{fact!r:.120}"
 
 
 def _rolled_back(path: Path, lost: int) -> str:

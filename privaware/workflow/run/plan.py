@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from privaware import accounting
-from privaware._rounded import rounded_up
+from privaware._rounded import number, rounded_down, rounded_up
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.data._persons import of_persons
@@ -299,7 +299,7 @@ def expect_finite_price(plan: Plan) -> None:
     """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
-            f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
+            f"expected a finite price, but no epsilon is proven at delta {number(plan.delta)} for "
             f"{describe(plan.event):.200}; choose a larger delta, another learner or fewer trials"
         )
 
@@ -420,8 +420,8 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
     expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
         raise WrongInput(
-            f"expected delta well below 1 / rows, got {delta:g} for {schema.rows} rows: that would allow "
-            f"publishing a row; take at most {1 / schema.rows / 10:.0e}"
+            f"expected delta well below 1 / rows, got {number(delta)} for {schema.rows} rows: that would allow "
+            f"publishing a row; take at most {rounded_down(1 / schema.rows / 10, 1)}"
         )
 
 
