@@ -191,8 +191,10 @@ class _Pages:
         def rendered() -> Response:
             folder = _known(self.folder.models(), name)
             card = ModelCard.read(folder)
-            page = report.page(card, report.read_audit(folder), report.released_tensors(folder, card))
-            disposition = f"attachment; filename*=UTF-8''{quote(folder.name)}-report.html"
+            audit = report.read_audit(folder)
+            page = report.page(card, audit, report.released_tensors(folder, card))
+            kind = "report" if audit is None else "audit"  # as the files in the folder are called
+            disposition = f"attachment; filename*=UTF-8''{quote(folder.name)}-{kind}.html"
             return HTMLResponse(page, headers={"content-disposition": disposition} if save else None)
 
         return await self._answer(rendered, up=_up(request))
