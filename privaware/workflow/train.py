@@ -227,9 +227,18 @@ def train(
         return trained
 
     public = (epsilon, delta, steps, sampling_rate, clipping_norm, lr, rows, seed, device)
+    given = (loss, more, _settings_of(optimizer))
     return on_all_ranks(
-        charged_training, lambda: {"settings": repr((public, code_facts((loss, more)))), "module": str(module)}
+        charged_training, lambda: {"settings": repr((public, code_facts(given))), "module": str(module)}
     )
+
+
+def _settings_of(optimizer: Any) -> Any:
+    """Return what all ranks must give alike of `optimizer`: a built one has settings, and parameters of one rank."""
+    if not hasattr(optimizer, "param_groups"):
+        return optimizer
+    groups = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+    return type(optimizer), groups
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
