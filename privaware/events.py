@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
+from privaware._rounded import number
 from privaware._validate import expect
 from privaware.errors import WrongInput
 
@@ -511,7 +512,7 @@ def _describe_leaf(leaf: Event, count: int, most: int) -> str:
             return f"{count:,} x one of " + " or ".join(f"({describe(part, most=most)})" for part in events)
         case Selected(event=inner):
             name = leaf.distribution.replace("_", " ")
-            runs = f"the best of about {leaf.mean:g} runs ({name} trial-count distribution)"
+            runs = f"the best of about {number(leaf.mean)} runs ({name} trial-count distribution)"
             return f"{times}{runs}, each {describe(inner, most=most)}"
         case Group(event=inner, size=size):
             return f"{describe(count * inner, most=most)}, for a unit of up to {size:,} rows"
@@ -519,13 +520,13 @@ def _describe_leaf(leaf: Event, count: int, most: int) -> str:
             cut = f", cut to {leaf.cap:,} of {leaf.rows:,} rows" if leaf.cap else ""
             single = describe(inner, most=most).removeprefix("1 x ")
             one = single if len(list(leaves(inner))) == 1 else f"({single})"
-            return f"{count:,} x {one}, on Poisson samples at rate {rate:g}{cut}"
+            return f"{count:,} x {one}, on Poisson samples at rate {number(rate)}{cut}"
         case Unproven(reason=reason):
             return f"no proven guarantee: {reason}"
         case _:
             settings = [(item.name, getattr(leaf, item.name)) for item in fields(leaf)]  # type: ignore[arg-type]
             shown = ", ".join(
-                f"{_FIELD_WORDS.get(name, name)} {value:.4g}" for name, value in settings if value is not None
+                f"{_FIELD_WORDS.get(name, name)} {number(value, 4)}" for name, value in settings if value is not None
             )
             return f"{count:,} x {type(leaf).__name__}, {shown}"
 

@@ -90,7 +90,7 @@ def test_description_is_one_short_line(event: Event) -> None:
         (NOTHING, "no privacy cost (data-independent)"),
         (STEPS, "400 x Gaussian, noise multiplier 1.1, on Poisson samples at rate 0.02"),
         (117 * Gaussian(noise=43.7), "117 x Gaussian, noise multiplier 43.7"),
-        (Approximate(epsilon=0.5, delta=1e-6), "1 x Approximate, epsilon 0.5, delta 1e-06"),
+        (Approximate(epsilon=0.5, delta=1e-6), "1 x Approximate, epsilon 0.5, delta 1e-6"),
         (Group(event=2 * Pure(epsilon=0.1), size=3), "2 x Pure, epsilon 0.1, for a unit of up to 3 rows"),
         (
             Disjoint(events=(Pure(epsilon=0.1), Laplace(noise=2.0))),

@@ -15,6 +15,7 @@ from importlib import metadata
 from typing import Any
 
 from privaware._files import atomic_write, cache_folder
+from privaware._rounded import number
 from privaware.accounting import _price
 from privaware.errors import Refused, WrongInput
 from privaware.events import Event, to_json
@@ -147,6 +148,6 @@ def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta:
 
 def _unreachable(epsilon: float, delta: float) -> WrongInput:
     return WrongInput(
-        f"expected an epsilon that some noise can reach, got {epsilon:g} at delta {delta:g}; raise epsilon or delta, "
-        "or drop releases whose cost does not depend on the noise"
+        f"expected an epsilon that some noise can reach, got {number(epsilon)} at delta {number(delta)}; raise epsilon "
+        "or delta, or drop releases whose cost does not depend on the noise"
     )

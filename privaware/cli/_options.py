@@ -60,7 +60,10 @@ _DATA = (
 )
 _ACCEPT = "Use ranges and categories read from the rows, without noise. The result is not certified."
 _DELTA = "The delta of the guarantee. Default: 1e-5, or 0.1 / rows if there are 100,000 rows or more."
-_UNIT = "The unit of privacy: a column that identifies the person of each row, or `label`. Default: one row."
+_UNIT = (
+    "The unit of privacy: a column that identifies the person of each row, `label`, or `row`. Default: the unit of the "
+    "schema, or `row`. A ledger has one unit."
+)
 
 DATA = Annotated[str, typer.Argument(help=_DATA, show_default=False, autocompletion=complete_data)]
 _MODEL = "A model folder made by `privaware fit` or `search`."

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from privaware._rounded import rounded_up
+from privaware._rounded import number, rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 
@@ -48,7 +48,8 @@ def dpsgd(
     bounds = accounting.bounds(run.event(multiplier), delta)
     shown = {name: bounds[name] for name in ("pld", "cf", "rdp", "rdp_classic")}
     result = {"epsilon": shown, "noise": multiplier, "rate": run.rate, "steps": run.steps, "delta": delta}
-    lines = [f"{run.steps} steps, sampling rate {run.rate:.6g}, noise multiplier {multiplier:.6g}, delta {delta:g}"]
+    rate, noise_multiplier = number(run.rate), number(multiplier)
+    lines = [f"{run.steps} steps, sampling rate {rate}, noise multiplier {noise_multiplier}, delta {number(delta)}"]
     names = {
         "pld": "PLD, reported",
         "cf": "independent check",

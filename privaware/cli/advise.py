@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._rounded import number
 from privaware.cli import _options as o
 from privaware.cli._terminal import say, show
 from privaware.errors import WrongInput
@@ -29,6 +30,12 @@ HTML = Annotated[
 ]
 PUBLIC = Annotated[str | None, o.option("Public rows that are available. They are not read.")]
 
+_FOLDER = (
+    "With --pilot: the folder of its released score. The same pilot is not charged again, also for another --accuracy "
+    "or --epsilon. Default: DATA-pilot-E."
+)
+FOLDER = Annotated[Path | None, o.option(_FOLDER, "--out")]
+
 
 @app.command(epilog="Example: privaware advise people.csv --target income --accuracy 0.85 --pilot 0.2")
 @o.with_run_options
@@ -40,6 +47,7 @@ def advise(
     why: WHY = False,
     html: HTML = None,
     public: PUBLIC = None,
+    folder: FOLDER = None,
     json: o.JSON = False,
     **run_options: Any,
 ) -> None:
@@ -53,7 +61,10 @@ def advise(
     from privaware.workflow._advice_words import advice_lines
     from privaware.workflow.advise import advise as run
 
-    result = run(data, epsilon=epsilon, accuracy=accuracy, pilot=pilot, public=public, say=say, **run_options)
+    if pilot is not None and folder is None:
+        folder = Path(f"{Path(data).name}-pilot-{number(pilot)}")
+    asked: dict[str, Any] = {"epsilon": epsilon, "accuracy": accuracy, "pilot": pilot, "public": public}
+    result = run(data, **asked, out=folder, say=say, **run_options)
     if html is not None:
         html.write_text(result.html(), encoding="utf-8")
     show(result.json(), advice_lines(result, why=why), json)

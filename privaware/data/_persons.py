@@ -30,7 +30,7 @@ from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["CountedRows", "capped", "counted_rows", "expect_unit_column", "of_persons"]
+__all__ = ["CountedRows", "capped", "counted_rows", "expect_persons", "expect_unit_column", "of_persons"]
 
 MAX_ROWS_PER_SLICE = 2**22
 """Approximate number of rows whose hashes are in memory at a time: about 300 MB while they are sorted."""
@@ -158,6 +158,11 @@ def expect_unit_column(raw: Raw, schema: Schema) -> None:
         columns = raw.columns_shown() or "of a table, got images"
         advice = raw.advice(schema.unit, without=schema.target)
         raise WrongInput(f"expected the unit column {quoted(schema.unit)} among the columns {columns}{advice}")
+
+
+def expect_persons(raw: Raw, schema: Schema) -> None:
+    """Raise `WrongInput` if a row of a table in memory does not name its person in one line of the unit column."""
+    _persons(raw, schema)
 
 
 def _persons(raw: Raw, schema: Schema) -> Words:

@@ -121,6 +121,8 @@ class Transformed:
 PAST_FITS: list[PastFit] = []
 TRANSFORMED: list[Transformed] = []
 """Outputs of transformers in this process, in the order in which they were computed."""
+ADVISED: set[frozenset[str | None]] = set()
+"""The ledgers about which a warning of this process said what to do; each set has the ledgers of one warning."""
 _LOCK = threading.Lock()
 
 
@@ -189,11 +191,11 @@ def overlap_with_past_fits(
     """Record a fit, and return a sentence if its rows have costs that are not charged to the same ledger.
 
     These are costs of earlier fits, and all charges of other known ledgers of the rows (`row_ledgers`) or of those
-    earlier fits. The ledger of this fit must still exist, with its charge. The sentence may be released, so it
-    names no file. Unless the fit was `seeded` and so is not for release, a warning says the same and names the files of
-    the ledgers. Both state the total epsilon at `delta`, unless the fit was `seeded`, or the fits differ in unit, cap
-    or relation. Without such an overlap, return an empty text. `frame` has the rows of the fit, `labels` are their
-    labels, if any, and `event` is its cost.
+    earlier fits. The ledger of this fit must still exist, with its charge. The sentence may be released, so it names no
+    file. Unless the fit was `seeded` and so is not for release, a warning says the same and names the files of the
+    ledgers; later warnings of this process about the same ledgers say the total alone. Both state the total epsilon at
+    `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return
+    an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
     features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
@@ -223,11 +225,13 @@ def overlap_with_past_fits(
     if seeded:
         return EARLIER_FITS
     words = [] if known is None or not known.counted else [(known.counted_words(), known.counted_words(paths=False))]
-    together = _together(fit, overlapping, known, delta)
+    total, advice = _together(fit, overlapping, known, delta)
     parts = [*words, (EARLIER_FITS, EARLIER_FITS)] if overlapping else words
-    warning, sentence = (f"{', and '.join(texts)}{together}" for texts in zip(*parts, strict=True))
-    warn_caller(warning, OverlapWarning)
-    return sentence
+    warning, sentence = (f"{', and '.join(texts)}{total}" for texts in zip(*parts, strict=True))
+    ledgers = frozenset({fit.genesis, *(other.charges.genesis for other in (known.counted if known else ()))})
+    warn_caller(sentence if ledgers in ADVISED else f"{warning}{advice}", OverlapWarning)
+    ADVISED.add(ledgers)
+    return f"{sentence}{advice}"
 
 
 def _hashed(frame: pd.DataFrame) -> tuple[np.ndarray, Sketch]:
@@ -273,33 +277,37 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
     return bool((many[position] == few).any())
 
 
-def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> str:
-    """Return the end of the sentence about costs outside the ledger of `fit`: the total epsilon and what to do.
+def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> tuple[str, str]:
+    """Return the end of the sentence about costs outside the ledger of `fit`, in two parts.
+
+    The first part states the total epsilon, and the second what to do.
 
     These are costs of `overlapping` fits, and of other ledgers. `known` has the ledger of `fit`, which has its charge,
     and all other known ledgers; None if no rows are known. Fits that these ledgers count are not added a second time.
     """
     counted = [] if known is None else known.counted
-    end = "so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
+    end = (
+        ", so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
+    )
     if fit.ledger is not None:
         uncounted = sum(past.genesis != fit.genesis for past in overlapping)
         which = "other ledgers of these rows"
         if uncounted:
             which = f"{uncounted} of these fits, which had no ledger or another one"
         end = (
-            f"so that this one is not certified: its ledger does not count {which}; give every fit on these rows, from "
-            "the first one on, the same ledger=FILE"
+            f", so that this one is not certified: its ledger does not count {which}; give every fit on these rows, "
+            "from the first one on, the same ledger=FILE"
         )
     event = fit.event if known is None else known.event()
     ledgers = set() if known is None else {known.ledger.genesis, *(other.charges.genesis for other in counted)}
     added = [past for past in overlapping if past.genesis not in ledgers]
     if any(past.promise != fit.promise for past in added):
-        return f", for another unit or relation, {end}"
+        return ", for another unit or relation", end
     try:
         shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), event), delta))}"
     except Refused:
         shown = "more than can be stated"
-    return f": together they spend {shown} at delta {rounded_up(delta)}, {end}"
+    return f": together they spend {shown} at delta {rounded_up(delta)}", end
 
 
 def _known(ledger: Ledger | str | Path | None) -> KnownLedger | None:

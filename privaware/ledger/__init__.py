@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from privaware.ledger._entry import Entry, Facts
 from privaware.ledger._ledger import Ledger
-from privaware.ledger._print import explained_lines, ledger_lines, ledger_rows
+from privaware.ledger._print import explained_lines, ledger_lines, ledger_rows, unit_words
 from privaware.ledger._registry import (
     KnownCharges,
     KnownLedger,
@@ -54,4 +54,5 @@ __all__ = [
     "memory_ledger",
     "register",
     "spent_together",
+    "unit_words",
 ]

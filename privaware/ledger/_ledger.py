@@ -27,8 +27,8 @@ __all__ = ["Ledger"]
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
 """Files of the ledgers that this process began to charge, in order; an interrupted command names them."""
-NO_TOTAL = "another ledger would have no common total with this one"
-"""Why a run on the same rows should not take another ledger."""
+NO_TOTAL = "two such ledgers have no common total"
+"""Why runs on the same rows with different facts should rather become runs of one ledger."""
 CHARGES_SHOWN = 5
 """Largest number of charges in a card for notebooks."""
 
@@ -70,8 +70,9 @@ class Ledger(Summarised):
     lasting: bool = True
 
     def _facts(self) -> dict[str, Any]:
-        """Return the path, the delta, the unit and the relation by name, for `repr`; the file is not read."""
-        return {"path": str(self.path), "delta": self.delta, "unit": self.unit, "relation": self.relation}
+        """Return the path, the delta, the unit, a cap above 1 and the relation by name, for `repr`; no file is read."""
+        protected = {"unit": self.unit, **({"cap": self.facts.cap} if self.facts.cap > 1 else {})}
+        return {"path": str(self.path), "delta": self.delta, **protected, "relation": self.relation}
 
     def _repr_html_(self) -> str:
         """Return a card (HTML) with the spent epsilon, the limit and the last charges.
@@ -245,6 +246,12 @@ class Ledger(Summarised):
     @property
     def relation(self) -> str:
         return self.facts.relation
+
+    @property
+    def unit_options(self) -> str:
+        """The options of a command that give a run the unit and the cap of this ledger, such as "--unit id --cap 2"."""
+        cap = f" --cap {self.facts.cap}" if self.facts.cap > 1 else ""
+        return f"--unit {shlex.quote(self.unit)}{cap}"
 
     def spend(
         self,
@@ -431,7 +438,7 @@ class Ledger(Summarised):
             if not spent <= limit * (1 + SLACK):
                 raise WrongInput(
                     f"{lock.shown_path(self.path)}: expected a limit of at least {rounded_up(spent)}, which is"
-                    f" spent and cannot be taken back, got {limit:g}"
+                    f" spent and cannot be taken back, got {_rounded.number(limit)}"
                 )
             changed = chain.append(db, entries[-1], entry)
         return self._noted(changed)
@@ -568,9 +575,9 @@ class Ledger(Summarised):
         refuse_endless(would, (*entries, entry), self.delta, lock.shown_path(self.path))
         spent = rounded_up(self._epsilon(entries))
         raise BudgetExceeded(
-            f"{entry.what} would bring the total to epsilon {rounded_up(would)}, past the limit of {limit:g} of"
-            f" {lock.shown_path(self.path)} (delta {rounded_up(self.delta)}, {spent} already spent); ask"
-            " for less, or raise the limit (`Ledger.set_limit`)",
+            f"{entry.what} would bring the total to epsilon {rounded_up(would)}, past the limit of "
+            f"{_rounded.number(limit)} of {lock.shown_path(self.path)} (delta {rounded_up(self.delta)}, {spent} "
+            "already spent); ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )
@@ -582,17 +589,23 @@ class Ledger(Summarised):
                 change = "leave --limit out, or change it with --set-limit"
                 way = change if name == "limit" else f"{self._way(name)}, because {NO_TOTAL}"
                 where = lock.shown_path(self.path)
-                raise WrongInput(f"{where}: expected {name} {has!r} as the ledger has it, got {value!r:.120}; {way}")
+                raise WrongInput(
+                    f"{where}: expected {name} {_shown(has)} as the ledger has it, got {_shown(value)}; {way}"
+                )
 
     def _way(self, name: str) -> str:
         """Return the advice in an error message to a run whose fact `name`, such as "delta", differs from this one."""
-        cap = f"--cap {self.facts.cap}"
+        another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}"
         ways = {
-            "delta": f"take --delta {self.delta:g}",
-            "cap": f"take {cap}",
-            "unit": f"take --unit {shlex.quote(self.unit)}" + (f" {cap}" if self.facts.cap > 1 else ""),
+            "delta": f"take --delta {_rounded.number(self.delta)}",
+            "cap": f"take --cap {self.facts.cap} {another}",
+            "unit": f"take {self.unit_options} {another}",
         }
         return ways.get(name, f"take data and a schema with the same {name}")
+
+
+def _shown(fact: Any) -> str:
+    return _rounded.number(fact) if isinstance(fact, float) else f"{fact!r:.120}"
 
 
 def _rolled_back(path: Path, lost: int) -> str:

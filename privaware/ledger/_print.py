@@ -14,7 +14,7 @@ from privaware.events import Event
 from privaware.ledger._entry import Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
-__all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable"]
+__all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable", "unit_words"]
 
 EQUAL_WITHIN = 1e-3
 """Largest relative difference of two epsilons that `explained_lines` treats as equal."""
@@ -36,9 +36,10 @@ def printable(
     -------
     dict
         The path, the facts and the present `limit`; `created`, with the first limit; `epsilon_spent`; `events`, with
-        the epsilon of each charge alone; `limits`, the changes of the limit; `open`, the charges of runs that have not
-        finished; `closings`, the entries that close runs, which have no time, each with the number of its charge in
-        `of`; `finished`, the keys of finished runs; `audits`; and `head`, the hash of the last entry.
+        the epsilon of each charge alone, its unit and its cap, which are those of the ledger; `limits`, the changes of
+        the limit; `open`, the charges of runs that have not finished; `closings`, the entries that close runs, which
+        have no time, each with the number of its charge in `of`; `finished`, the keys of finished runs; `audits`; and
+        `head`, the hash of the last entry.
     """
     events = []
     alone: dict[Event, float] = {}
@@ -47,7 +48,8 @@ def printable(
             if entry.event not in alone:
                 alone[entry.event] = epsilon_of(entry.event, facts.delta)
             absent = {"partition": None, "run": None, "seed": None, "rows": None}
-            events.append(absent | plain(entry) | {"epsilon": alone[entry.event]})
+            protects = {"unit": facts.unit, "cap": facts.cap}
+            events.append(absent | plain(entry) | protects | {"epsilon": alone[entry.event]})
     for event, total in zip(events, totals or (), strict=totals is not None):
         event["total"] = total
     charged = {entry.run: entry.number for entry in entries if entry.kind == "spend"}
@@ -89,19 +91,29 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
         Lines for a terminal.
     """
     spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {rounded_up(ledger['limit'])}"
-    first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {ledger['unit']}, {ledger['relation']}"
+    first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {unit_words(ledger)}, {ledger['relation']}"
     return [first, *_table(ledger), *_open_lines(ledger)]
+
+
+def unit_words(facts: Mapping[str, Any]) -> str:
+    """Return the `unit` of a ledger or of a charge, with its `cap` on the rows of a person if the unit is a column.
+
+    >>> unit_words({"unit": "row", "cap": 1}), unit_words({"unit": "patient", "cap": 3})
+    ('row', 'patient (cap 3)')
+    """
+    return facts["unit"] if facts["unit"] in ("row", "label") else f"{facts['unit']} (cap {facts['cap']})"
 
 
 def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return all entries in order, each with the texts of its `number`, `time`, `who`, `what` and its amounts.
 
     `ledger` is the result of `Ledger.json(totals=True)`. The amounts are `epsilon`, the cost of one charge alone,
-    `total`, the composition of all charges up to it, and `limit`, the limit at that time. `epsilon` and `total` are
-    empty for entries other than charges, and `time` is empty for an entry that closes a run.
+    `total`, the composition of all charges up to it, and `limit`, the limit at that time. `unit` is the unit and the
+    cap of a charge. `unit`, `epsilon` and `total` are empty for entries other than charges, and `time` is empty for an
+    entry that closes a run.
     """
     created, limit = ledger["created"], rounded_up(ledger["created"]["limit"])
-    empty = {"time": "", "epsilon": "", "total": ""}
+    empty = {"time": "", "unit": "", "epsilon": "", "total": ""}
     rows = [{**empty, "number": "0", "time": created["time"], "who": created["who"], "what": "created", "limit": limit}]
     several = (ledger["events"], ledger["limits"], ledger["closings"], ledger["audits"])
     for entry in sorted((entry for entries in several for entry in entries), key=lambda entry: int(entry["number"])):
@@ -110,7 +122,7 @@ def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
             limit = rounded_up(entry["limit"])
             row["what"] = f"limit changed from {rounded_up(entry['limit_before'])} to {limit}"
         elif entry.get("kind") == "spend":
-            row |= {name: rounded_up(entry[name]) for name in ("epsilon", "total")}
+            row |= {name: rounded_up(entry[name]) for name in ("epsilon", "total")} | {"unit": unit_words(entry)}
         elif "of" in entry:
             row["what"] = f"entry {entry['of']} {entry['what']}"
         rows.append(row | {"limit": limit})
@@ -123,7 +135,7 @@ def _table(ledger: Mapping[str, Any]) -> list[str]:
     `ledger` is the result of `Ledger.json(totals=True)`.
     """
     headings = {"number": "entry", "time": "time (UTC)"}
-    names = ("number", "time", "who", "epsilon", "total", "limit", "what")
+    names = ("number", "time", "who", "unit", "epsilon", "total", "limit", "what")
     rows = [tuple(headings.get(name, name) for name in names)]
     rows += [tuple(row[name] for name in names) for row in ledger_rows(ledger)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from privaware import accounting
+from privaware._rounded import number
 from privaware.errors import PrivawareError, Refused
 from privaware.events import NOTHING, AnyOf, Composed, Disjoint, Event, leaves
 from privaware.ledger._entry import Entry
@@ -94,12 +95,12 @@ def refuse_endless(epsilon: float, entries: Iterable[Entry], delta: float, where
     names = [entry.what if entry.number == 0 else f"entry {entry.number} ({entry.what})" for entry in alone]
     if not names:
         raise Refused(
-            f"{where}: expected chances of failure that add up to less than delta {delta:g}, got more: each run "
+            f"{where}: expected chances of failure that add up to less than delta {number(delta)}, got more: each run "
             "without declared ranges and categories adds up to a hundredth of its delta; declare them (--schema)"
         )
     raise Refused(
-        f"{where}: expected releases with a finite epsilon, but none is proven at delta {delta:g} for {names[0]}; "
-        "no release can be charged on top of it"
+        f"{where}: expected releases with a finite epsilon, but none is proven at delta {number(delta)} for "
+        f"{names[0]}; no release can be charged on top of it"
     )
 
 
@@ -121,5 +122,5 @@ def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
         if not spent <= limit_of(now) * (1 + SLACK):
             yield (
                 f"the events up to entry {end - 1} cost epsilon {spent:.6g}, more than the limit of"
-                f" {limit_of(now):g} that held then"
+                f" {number(limit_of(now))} that held then"
             )

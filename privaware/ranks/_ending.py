@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -63,6 +64,7 @@ def ended_by_torchrun() -> Iterator[None]:
         yield
     except (Told, RankLost) as problem:
         before = signal.SIG_IGN
+        traceback.clear_frames(problem.__traceback__)  # their locals would keep the connections of `follow` open
         raise RankLost(str(problem)) from problem
     finally:
         left.set()

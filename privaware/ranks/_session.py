@@ -57,8 +57,9 @@ class Ranks:
     Rank 0 leads, and the others follow. Ranks of size 1 communicate with nobody. `local` is the number of this process
     on its machine, from 0. `place` is the address at which ranks meet, as `torch.distributed` takes it. Once connected,
     `_groups` has torch's process groups by name: "idle" (waits for jobs), "cpu", and "cuda" if each rank has a GPU of
-    its own. `_store` is torch's key-value store where the ranks met. `_busy` is True while the block of a job runs, and
-    stays True after the block has raised.
+    its own. `_store` is torch's key-value store of the present connection, a part of `_meeting`, the store where the
+    ranks met, which outlives connections. `_connections` counts them, and `_owns` says whether this object initialised
+    `torch.distributed`. `_busy` is True while the block of a job runs, and stays True after the block has raised.
     """
 
     rank: int
@@ -67,6 +68,9 @@ class Ranks:
     place: str = "env://"
     _groups: dict[str, Any] = field(default_factory=dict, repr=False)
     _store: Any = field(default=None, repr=False)
+    _meeting: Any = field(default=None, repr=False)
+    _connections: int = field(default=0, repr=False)
+    _owns: bool = field(default=False, repr=False)
     _busy: bool = field(default=False, repr=False)
 
     @classmethod
@@ -124,15 +128,18 @@ class Ranks:
 
         with self._connected("expected all {size} processes to reach this call, but some did not"):
             if not dist.is_initialized():
-                store, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
+                if self._meeting is None:
+                    self._meeting, *_ = next(rendezvous(self.place, self.rank, self.size, timeout=START_TIMEOUT))
+                    atexit.register(self.close)
+                self._connections += 1
                 attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # a restart must not read old addresses
                 self._store = dist.PrefixStore(  # type: ignore[attr-defined]
-                    f"attempt {attempt}", store
+                    f"attempt {attempt}, connection {self._connections}", self._meeting
                 )
                 dist.init_process_group(
                     "gloo", store=self._store, timeout=START_TIMEOUT, rank=self.rank, world_size=self.size
                 )
-                atexit.register(self.close)
+                self._owns = True
             self._groups["idle"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT if self.leads else IDLE_TIMEOUT)
             self._groups["cpu"] = dist.new_group(backend="gloo", timeout=STEP_TIMEOUT)
         versions = {"privaware": __version__, "torch": str(torch.__version__), "numpy": np.__version__}
@@ -142,12 +149,14 @@ class Ranks:
             self._groups["cuda"] = dist.new_group(backend="nccl", timeout=STEP_TIMEOUT)
 
     def close(self) -> None:
-        """Disconnect this rank, if it is connected."""
+        """Disconnect this rank, if it is connected; torch's default process group of the caller is left open."""
         import torch.distributed as dist
 
         if self._groups and dist.is_initialized():
-            dist.destroy_process_group()
+            for group in [None] if self._owns else self._groups.values():
+                dist.destroy_process_group(group)
         self._groups.clear()
+        self._owns = False
 
     def expect_equal(self, facts: Mapping[str, str], advice: str = "start all of them in the same way") -> None:
         """Raise `WrongInput` on every rank unless all ranks give the same `facts`; the message ends with `advice`.
@@ -496,7 +505,7 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     """Return `call()`, computed by rank 0 with the help of all other ranks, on every rank.
 
     Without `torchrun`, or inside another call of `on_all_ranks`, `call` is simply called. If it raises on rank 0, the
-    other ranks raise `RanksEnded`.
+    other ranks raise `RanksEnded`. At the end the ranks disconnect.
 
     Parameters
     ----------
@@ -516,14 +525,17 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     with ended_by_torchrun():
         ranks = joined()
         assert ranks is not None
-        if ranks.size > 1:
-            ranks.expect_equal(facts())
-        if not ranks.leads:
-            followed: T = ranks.follow()
-            return followed
-        with led(ranks):
-            result = call()
-    ranks.end("ended", result)
+        try:
+            if ranks.size > 1:
+                ranks.expect_equal(facts())
+            if not ranks.leads:
+                followed: T = ranks.follow()
+                return followed
+            with led(ranks):
+                result = call()
+            ranks.end("ended", result)
+        finally:
+            ranks.close()
     return result
 
 

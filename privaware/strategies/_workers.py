@@ -144,12 +144,25 @@ def connected(address: str) -> Any:
     try:
         _expect_answer(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        _messages_to_stderr()
     except (OSError, ValueError, RuntimeError) as problem:
         reason = " ".join(str(problem).split())
         raise WrongInput(
             f"no Ray cluster answers at {address!r:.80}: {reason:.160}; start one with `ray start --head`"
         ) from None
     return ray
+
+
+def _messages_to_stderr() -> None:
+    """Let Ray write messages, such as those about lost workers, to standard error.
+
+    Ray writes them to standard output, where a command with `--json` writes its result, and has no option for this.
+    """
+    from ray._private import worker
+
+    written = getattr(worker, "print_to_stdstream", None)
+    if written is not None:
+        worker.print_to_stdstream = lambda data, **more: written({**data, "is_err": True}, **more)
 
 
 def _expect_answer(address: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from privaware.card import ModelCard
 from privaware.errors import PrivawareError, WrongInput
 from privaware.events import Selected, nested
-from privaware.ledger import Ledger
+from privaware.ledger import Ledger, unit_words
 from privaware.report import _words
 from privaware.report._sentences import guarantee_words, tuning_sentence
 
@@ -137,7 +137,7 @@ def _ledger(path: Path) -> dict[str, Any]:
         "limit": _words.rounded_up(facts["limit"]),
         "share": f"{share:.1f}",
         "charges": len(facts["events"]),
-        "unit": facts["unit"],
+        "unit": unit_words(facts),
     }
 
 

@@ -19,7 +19,7 @@ from privaware import registry, report
 from privaware._version import __version__
 from privaware.card import ModelCard
 from privaware.errors import PrivawareError, WrongInput
-from privaware.ledger import Ledger, explained_lines, ledger_rows
+from privaware.ledger import Ledger, explained_lines, ledger_rows, unit_words
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._guard import Guard
@@ -192,8 +192,10 @@ class _Pages:
         def rendered() -> Response:
             folder = _known(self.folder.models(), name)
             card = ModelCard.read(folder)
-            page = report.page(card, report.read_audit(folder), report.released_tensors(folder, card))
-            disposition = f"attachment; filename*=UTF-8''{quote(folder.name)}-report.html"
+            audit = report.read_audit(folder)
+            page = report.page(card, audit, report.released_tensors(folder, card))
+            kind = "report" if audit is None else "audit"  # as the files in the folder are called
+            disposition = f"attachment; filename*=UTF-8''{quote(folder.name)}-{kind}.html"
             return HTMLResponse(page, headers={"content-disposition": disposition} if save else None)
 
         return await self._answer(rendered, up=_up(request))
@@ -319,7 +321,7 @@ def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
         "limit": _words.rounded_up(facts["limit"]),
         "delta": _words.number(facts["delta"]),
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
-        "unit": facts["unit"],
+        "unit": unit_words(facts),
         "entries": ledger_rows(facts),
         "open": [(entry["number"], entry["what"]) for entry in facts["open"]],
         "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],

@@ -10,7 +10,7 @@ from privaware._validate import naming_options
 from privaware.data import read_names
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Pure
-from privaware.ledger import Ledger
+from privaware.ledger import Ledger, unit_words
 from privaware.ledger._spent import SLACK
 from privaware.report import _words
 from privaware.ui._folder import Folder
@@ -77,9 +77,10 @@ def _budget(
 ) -> dict[str, Any]:
     """Return what a page says about the ledger that a run would charge, as `budget`, `refused` and `ledger`.
 
-    `budget` is a sentence with the epsilon that is spent, the limit, and the total after this run; if there is no
-    ledger yet, it says which ledger would be made. `refused` says why the run would be refused, and is empty if it
-    would not. `ledger` is the name of the ledger if it has no room for the run and is in the folder, else empty.
+    `budget` is a sentence with the epsilon that is spent, the limit, and the total after this run, which does not exist
+    if the ledger has another unit; if there is no ledger yet, it says which ledger would be made. `refused` says why
+    the run would be refused, and is empty if it would not. `ledger` is the name of the ledger if it has no room for the
+    run and is in the folder, else empty.
 
     `data` is the built-in name or the path of the data, and `planned` is the dry run of `form`. `check` is the cost of
     counting repeated persons (the field `check_persons`), or `NOTHING`. `unchanged` has the words for a run that would
@@ -103,6 +104,12 @@ def _budget(
             f"{name} already has the limit {_words.number(limit)}; leave the limit empty, or change it on the page "
             "of the ledger"
         )
+    schema = planned.schema
+    if schema is not None and ledger.facts.promise != (schema.unit, schema.cap, schema.relation):
+        unit = unit_words({"unit": ledger.unit, "cap": ledger.facts.cap})
+        spent_words = f"epsilon {_words.rounded_up(spent)} of {_words.rounded_up(limit)} is spent"
+        budget = f"{name}: {spent_words} for the unit {unit}, so that no total includes this run."
+        return {"ledger": "", "budget": budget, "refused": refused}
     after = accounting.epsilon(ledger.total(planned.event + check), ledger.delta)
     total = unchanged if unchanged and not refused else f"{TOTAL_AFTER} {_words.rounded_up(after)}"
     budget = f"{name}: epsilon {_words.rounded_up(spent)} of {_words.rounded_up(limit)} is spent; {total}."

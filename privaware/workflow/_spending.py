@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._files import atomic_write
+from privaware._rounded import number
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.report import _charts
@@ -61,13 +62,13 @@ def spending_chart(ledger: Ledger) -> Any:
     legend = alt.Legend(title=None, orient="top", symbolType="stroke")
     base = alt.Chart(alt.InlineData(values=points)).encode(
         x=alt.X("charge:Q", title="charges", axis=alt.Axis(values=ticks, format="d")),
-        y=alt.Y("epsilon:Q", title=f"epsilon spent, at delta {ledger.delta:g}", scale=alt.Scale(domainMin=0)),
+        y=alt.Y("epsilon:Q", title=f"epsilon spent, at delta {number(ledger.delta)}", scale=alt.Scale(domainMin=0)),
         color=alt.Color("way:N", scale=scale, legend=legend),
         tooltip=["what:N", "time:N", "way:N", alt.Tooltip("epsilon:Q", format=".4g")],
     )
     lines = base.mark_line(strokeWidth=3).encode(strokeDash=alt.StrokeDash("way:N", scale=dash, legend=legend))
     limit = alt.Chart(alt.InlineData(values=[{"limit": ledger.limit}])).mark_rule(strokeWidth=2)
     chart = lines + base.mark_point(size=50, filled=True, opacity=1) + limit.encode(y="limit:Q", tooltip=["limit:Q"])
-    title = f"{ledger.path.name}: limit epsilon {ledger.limit:g}"
+    title = f"{ledger.path.name}: limit epsilon {number(ledger.limit)}"
     sized = chart.properties(width=_charts.WIDTH, height=260, title=title)
     return sized.configure(font="sans-serif", background="white")

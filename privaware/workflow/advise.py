@@ -126,7 +126,7 @@ def advise(
     accuracy
         An accuracy between 0 and 1. The result estimates the epsilon that it needs.
     pilot
-        The epsilon of a charged run that trains a model and releases its score. The estimate is then about this table.
+        The epsilon of a charged run whose score places this table. The same pilot with the same `out` is charged once.
     public
         Public rows that are available, if any. They are not read; only whether they are given counts.
     **run_options
@@ -143,7 +143,7 @@ def advise(
     True
     """
     expect_accuracy(accuracy)
-    options = RunOptions.of(run_options if pilot is not None else {**run_options, "dry_run": True})
+    options = _options(run_options, pilot)
     source = resolve(data, options)
     schema, delta = source.schema, options.delta_for(source.schema)
     expect_budget(schema, epsilon, delta)
@@ -166,6 +166,13 @@ def advise(
         risk=_risk(epsilon, delta),
         charged=charged,
     )
+
+
+def _options(run_options: RunArguments, pilot: float | None) -> RunOptions:
+    """Return the options of a run, which is a dry run without a pilot; raise `WrongInput` for `out` without a pilot."""
+    if pilot is None and run_options.get("out") is not None:
+        raise WrongInput("expected --pilot with --out, the folder of its released score; leave --out out without one")
+    return RunOptions.of(run_options if pilot is not None else {**run_options, "dry_run": True})
 
 
 def expect_accuracy(accuracy: float | None) -> None:
@@ -201,7 +208,7 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, li
         f"pilot, and --epsilon {epsilon:g} for a model."
     )
     rooms = (room,) if limit is None else ()
-    return replace(plan, reasons=(reason, *plan.reasons, *rooms), requested=pilot + epsilon)
+    return replace(plan, reasons=(reason, *plan.reasons, *rooms), requested=pilot, room=epsilon)
 
 
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
@@ -209,8 +216,9 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
 
     Return what the pilot released, and a text about its cost and its score. By default a new ledger has the limit
     `pilot + epsilon`, which leaves `epsilon` for a model. If the same pilot was charged and published before, its
-    stored result is returned. A dry run returns None and a sentence.
+    stored result is returned, whatever `epsilon` is. A dry run returns None and a sentence.
     """
+    spent = "The pilot cost epsilon {}."
     with charged_run("advise", data, options) as run:
         schema = run.schema
         delta = options.delta_for(schema)
@@ -222,9 +230,13 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
             run.publish_result(FILE, {**facts, "score": score})
         elif run.result is not None:
             score = run.result["score"]
+            spent = "The pilot cost epsilon {} when it ran, and nothing was charged again."
         else:
             return None, "Nothing is charged: this is a dry run."
-    cost = f"The pilot cost epsilon {rounded_up(plan.epsilon)}. {Score.of(score).sentence}"
+    kept = ""
+    if options.folder is not None:
+        kept = f" Its score is kept in {str(options.folder)!r}, so that the same pilot is not charged again."
+    cost = f"{spent.format(rounded_up(plan.epsilon))} {Score.of(score).sentence}{kept}"
     return read_pilot(Score.of(score), schema, plan), cost
 
 

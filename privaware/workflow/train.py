@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
 from privaware._files import locked
+from privaware._rounded import number
 from privaware._validate import expect_positive, renamed_keywords
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
@@ -169,7 +170,8 @@ def train(
         count = len(targets) if rows is None else rows
         if not 0 < delta * count < 1:
             raise WrongInput(
-                f"expected delta above 0 and below 1 / rows, got delta {delta!r} and {count} rows; choose another delta"
+                f"expected delta above 0 and below 1 / rows, got delta {number(delta)} and {count} rows; choose "
+                "another delta"
             )
         settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
@@ -225,9 +227,18 @@ def train(
         return trained
 
     public = (epsilon, delta, steps, sampling_rate, clipping_norm, lr, rows, seed, device)
+    given = (loss, more, _settings_of(optimizer))
     return on_all_ranks(
-        charged_training, lambda: {"settings": repr((public, code_facts((loss, more)))), "module": str(module)}
+        charged_training, lambda: {"settings": repr((public, code_facts(given))), "module": str(module)}
     )
+
+
+def _settings_of(optimizer: Any) -> Any:
+    """Return what all ranks must give alike of `optimizer`: a built one has settings, and parameters of one rank."""
+    if not hasattr(optimizer, "param_groups"):
+        return optimizer
+    groups = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+    return type(optimizer), groups
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:

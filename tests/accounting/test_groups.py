@@ -71,7 +71,7 @@ def test_events_of_earlier_versions_load_and_keep_their_json() -> None:
 def test_rows_of_a_proof_are_stored_and_told() -> None:
     event = Approximate(epsilon=0.0, delta=1e-7, rows=20)
     assert from_json(to_json(event)) == event
-    assert describe(event) == "1 x Approximate, epsilon 0, delta 1e-07, proven for groups of rows up to 20"
+    assert describe(event) == "1 x Approximate, epsilon 0, delta 1e-7, proven for groups of rows up to 20"
 
 
 def test_accountants_agree_on_a_group_of_bounded_losses() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from privaware.ledger import Ledger
 from tests.cli.people import Run
+from tests.workflow.test_pilot import write_rows
 
 
 def test_json_has_estimate_curve_and_findings(run: Run) -> None:
@@ -86,3 +88,24 @@ def test_words_warn_about_a_public_network(run: Run) -> None:
 def test_advise_has_no_option_for_a_signature(run: Run) -> None:
     call = run("advise", "wisconsin", "--sign", "key.pem")
     assert (call.code, "there is no option --sign" in call.err) == (2, True)
+
+
+def test_same_pilot_is_charged_once_for_several_questions(run: Run) -> None:
+    people = write_rows(Path("people.csv"), 3000)
+    call = ("advise", people, "--target", "y", "--pilot", 0.2, "--limit", 3)
+    first = run(*call, "--accuracy", 0.8, "--json").json
+    assert "kept in 'people.csv-pilot-0.2', so that the same pilot is not charged again." in first["charged"]
+    for question in (("--accuracy", 0.8), ("--accuracy", 0.9), ("--epsilon", 2)):
+        again = run(*call, *question, "--json").json
+        assert again["pilot"] == first["pilot"]
+        assert "when it ran, and nothing was charged again." in again["charged"]
+    charges = Ledger.open("people.csv.ledger").json()["events"]
+    assert len(charges) == 1
+    assert run(*call[:4], "--pilot", 0.3).code == 0
+    assert len(Ledger.open("people.csv.ledger").json()["events"]) == 2
+    assert run("verify", "people.csv-pilot-0.3", "--ledger", "people.csv.ledger").code == 0
+
+
+def test_advise_without_a_pilot_has_no_folder(run: Run) -> None:
+    call = run("advise", "wisconsin", "--out", "pilot")
+    assert (call.code, "expected --pilot with --out" in call.err) == (2, True)

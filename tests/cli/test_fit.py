@@ -324,6 +324,52 @@ def test_dry_run_promises_nothing_if_the_run_is_refused(run: Run, people: Path) 
     assert run(*call, "--out", "other").code == 2
 
 
+def test_dry_run_refuses_a_folder_of_another_model(run: Run, people: Path) -> None:
+    assert run("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m").code == 0
+    write_people(Path("others.csv"), seed=5)
+    Path("file").touch()
+    for folder, words in (("m", "'m' holds a finished model"), ("file", "got the file 'file'")):
+        for declared in (("--target", "y"), ("--schema", "people.toml")):
+            call = ("fit", "others.csv", *declared, "--learner", "majority", "--out", folder)
+            plan, real = run(*call, "--dry-run"), run(*call)
+            assert words in plan.err
+            assert plan.out.startswith("Dry run: this run would be refused")
+            assert (real.code, words in real.err) == (2, True)
+
+
+def test_refusal_of_another_unit_names_working_options(run: Run, people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
+    call = ("fit", "visits.csv", "--target", "y", "--learner", "majority", "--epsilon", 0.5)
+    persons = ("--unit", "pid", "--cap", 2)
+    assert run(*call, *persons, "--limit", 3, "--out", "first").code == 0
+    refused = run(*call, "--out", "rows")
+    assert "got 'row'; take --unit pid --cap 2 to charge this ledger, or --ledger FILE to begin one" in refused.err
+    assert run(*call, *persons, "--out", "persons").code == 0
+    assert run(*call, "--ledger", "rows.ledger", "--out", "rows").code == 0
+    assert "got 'pid'; take --unit row to charge" in run(*call, *persons, "--ledger", "rows.ledger", "--out", "n").err
+    assert run(*call, "--unit", "row", "--ledger", "rows.ledger", "--limit", 0.5, "--out", "rows").code == 0
+
+
+def test_similar_rows_of_another_unit_name_its_options(run: Run, people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
+    call = ("--target", "y", "--learner", "majority", "--epsilon", 0.5, "--limit", 3)
+    assert run("fit", "visits.csv", *call, "--unit", "pid", "--cap", 2, "--out", "m").code == 0
+    assert "visits.csv.ledger' --unit pid --cap 2 to charge them there" in run("fit", people, *call, "--out", "n").err
+
+
+def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame.assign(pid=[None if at == 3 else at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
+    call = ("fit", "visits.csv", "--unit", "pid", "--cap", 2, "--learner", "majority")
+    for more in ((), ("--dry-run",)):
+        result = run(*call, "--target", "y", *more)
+        assert (result.code, "line 5: expected whose row it is" in result.err) == (2, True)
+    unread = run(*call, "--schema", "people.toml", "--dry-run")
+    assert (unread.code, "every row has a value in the unit column 'pid'" in unread.err) == (0, True)
+
+
 def test_json_names_the_learners_that_were_considered(run: Run, people: Path) -> None:
     rows = run("fit", people, "--target", "y", "--dry-run", "--json").json["considered"]
     assert [row["learner"] for row in rows if row["taken"]] == ["fourier"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.workflow.run.staging import Staged
-from tests.cli.people import Run, contents
+from tests.cli.people import Run, contents, write_people
 
 
 def spends(path: Path) -> list[Any]:
@@ -47,6 +48,24 @@ def test_interrupt_before_the_charge_claims_no_charge(run: Run, people: Path, mo
         assert run(*call).err.splitlines()[-1] == "privaware: interrupted; this command charged nothing"
 
 
+def test_sigterm_before_the_charge_claims_no_charge(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m", "--json")
+    with monkeypatch.context() as broken:
+        broken.setattr("privaware.workflow.fit.recipe_plan", stop)
+        result = run(*call)
+    sentence = "terminated (SIGTERM); this command charged nothing"
+    assert (result.code, result.json, result.err.splitlines()[-1]) == (
+        143,
+        {"error": sentence},
+        f"privaware: {sentence}",
+    )
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert run(*call).code == 0
+
+
 def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `call`, and interrupt it after its charge."""
 
@@ -69,6 +88,45 @@ def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, mon
     assert "Entry 1, of the same command, was closed without a result. This is a new run with its own" in again.err
     assert len(spends(Path("people.csv.ledger"))) == 2
     assert "closed without a result" not in run(*call).err
+
+
+def test_changed_data_name_the_open_run_of_the_command(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("fit", people, "--target", "y", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, call, monkeypatch)
+    former = people.read_text()
+    people.write_text(former.replace("yes", "no", 1))
+    open_run = "Entry 1 (fit people.csv with majority into m, epsilon 0.9998) is charged but not finished, for other"
+    assert open_run in run(*call, "--dry-run").err
+    again = run(*call)
+    assert (again.code, again.err.index(open_run) < again.err.index("Charged to the ledger as entry 2")) == (0, True)
+    assert "--close 1`" in again.err
+    Path("m").rename("of_changed_data")
+    people.write_text(former)
+    resumed = run(*call)
+    assert "Resuming" in resumed.err
+    assert open_run not in resumed.err
+    assert len(spends(Path("people.csv.ledger"))) == 2
+
+
+@pytest.mark.parametrize("declared", [("--target", "y"), ("--schema", "people.toml")])
+def test_first_limit_does_not_stop_a_resumed_run(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, declared: tuple[str, str]
+) -> None:
+    call = ("fit", people, *declared, "--learner", "majority", "--limit", 3, "--out", "m")
+    stopped(run, call, monkeypatch)
+    assert run("ledger", "people.csv.ledger", "--set-limit", 5).code == 0
+    former = people.read_text()
+    people.write_text(former.replace("yes", "no", 1))
+    assert "leave --limit out, or change it with --set-limit" in run(*call).err
+    people.write_text(former)
+    sentence = "his run is already charged, so the present limit of the ledger, 5, stands, and --limit 3 has no effect."
+    for again in (run(*call, "--dry-run"), run(*call)):
+        assert (again.code, again.err.count(sentence)) == (0, 1)
+    assert len(spends(Path("people.csv.ledger"))) == 1
+    done = run(*call, "--dry-run")
+    assert "would be refused" not in done.err
+    other = run(*call, "--epsilon", 0.5, "--out", "n")
+    assert "leave --limit out, or change it with --set-limit" in other.err
 
 
 @pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])
@@ -153,6 +211,23 @@ def test_full_disk_at_the_end_gives_one_sentence_and_run_resumes(
     assert result.code == 2
     assert result.err.splitlines()[-1].endswith("the same command resumes the run once there is room")
     assert run(*call).code == 0
+    assert len(spends(Path("people.csv.ledger"))) == 1
+
+
+def test_repeated_run_shows_the_test_score_and_old_statement(run: Run, people: Path) -> None:
+    write_people(Path("test.csv"), rows=100, seed=1)
+    for name in ("a", "b"):
+        Path(f"{name}.toml").write_text(f'owner = "{name}"')
+    call = ("fit", people, "--schema", "people.toml", "--learner", "linear", "--out", "m")
+    first = run(*call, "--test", "test.csv", "--describe", "a.toml")
+    (score,) = [line for line in first.out.splitlines() if line.startswith("Internal, not for release: ")]
+    again = run(*call, "--test", "test.csv", "--describe", "a.toml")
+    assert score in again.out.splitlines()
+    assert "statement" not in again.err
+    other = run(*call, "--describe", "b.toml")
+    assert "No score was computed" in other.out
+    assert "The statement of --describe is not used, because the finished result keeps the one" in other.err
+    assert run("report", "m", "--describe", "b.toml", "--out", "page.html").code == 0
     assert len(spends(Path("people.csv.ledger"))) == 1
 
 

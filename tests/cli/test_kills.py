@@ -137,12 +137,19 @@ def test_p33_two_hundred_killed_fits_resume_with_one_charge(forks: Forks, folder
     assert stages["charged"] >= 20
 
 
-def test_an_interrupt_is_exit_130_and_resumes(forks: Forks, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "how"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated (SIGTERM)")],
+    ids=["interrupt", "terminate"],
+)
+def test_an_interrupt_has_its_exit_code_and_resumes(
+    forks: Forks, folder: Path, number: int, code: int, how: str
+) -> None:
     run = {"words": command(learner="linear", set="steps=30000"), "cwd": str(folder)}
-    stop = {"kill": 0, "after": "Charged to the ledger", "signal": signal.SIGINT}
+    stop = {"kill": 0, "after": "Charged to the ledger", "signal": number}
     dead = forks.run([run | stop])[0]
-    assert dead["code"] == 130, dead
-    assert dead["err"].splitlines()[-1].startswith("privaware: interrupted")
+    assert dead["code"] == code, dead
+    assert dead["err"].splitlines()[-1].startswith(f"privaware: {how}; the charge stays in the ledger, and the same")
     assert "Traceback" not in dead["err"]
     assert len(charges(folder / "people.csv.ledger")) == 1
     assert not (folder / "m" / "model.json").exists()

@@ -82,6 +82,16 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
     assert f"their composition costs only {rounded_up(ledger.spent())}" in lines
 
 
+def test_every_charge_shows_its_unit_and_cap(run: Run) -> None:
+    Ledger.create("persons.ledger", limit=2.0, unit="patient", cap=3).spend(Pure(epsilon=0.5), what="a count")
+    first, heading, _, charge, *_ = run("ledger", "persons.ledger").out.splitlines()
+    assert "unit patient (cap 3), add_remove" in first
+    assert charge[heading.index("unit") :].startswith("patient (cap 3)  0.5")
+    facts = run("ledger", "persons.ledger", "--json").json
+    assert [(event["unit"], event["cap"]) for event in facts["events"]] == [("patient", 3)]
+    assert "cap=3" in repr(Ledger.open("persons.ledger"))
+
+
 def test_limit_that_is_spent_is_not_printed_as_exceeded(run: Run, people: Path) -> None:
     Ledger.create("book.ledger", limit=1.20115).spend(Pure(epsilon=1.20115), what="a count")
     first, *table = run("ledger", "book.ledger").out.splitlines()
@@ -192,9 +202,9 @@ def test_each_charge_has_the_composed_total_up_to_it(run: Run, book: Ledger) -> 
     assert [event["total"] for event in facts["events"]] == pytest.approx(totals)
     lines = run("ledger", book.path).out.splitlines()
     (head,) = [line for line in lines if line.startswith("entry")]
-    assert head.split() == ["entry", "time", "(UTC)", "who", "epsilon", "total", "limit", "what"]
+    assert head.split() == ["entry", "time", "(UTC)", "who", "unit", "epsilon", "total", "limit", "what"]
     (second,) = [line for line in lines if line.startswith("    4 ")]
-    assert second.split()[3:7] == ["ann", rounded_up(totals[0]), rounded_up(totals[1]), "2.5"]
+    assert second.split()[3:8] == ["ann", "row", rounded_up(totals[0]), rounded_up(totals[1]), "2.5"]
 
 
 def test_limit_changes_stand_in_the_table_with_author_and_time(run: Run, book: Ledger) -> None:

@@ -11,6 +11,7 @@ from privaware.estimators import _declared, _overlap
 @pytest.fixture(autouse=True)
 def no_past_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_overlap, "PAST_FITS", [])
+    monkeypatch.setattr(_overlap, "ADVISED", set())
     monkeypatch.setattr(_overlap, "TRANSFORMED", [])
 
 

@@ -84,6 +84,19 @@ def test_p48_cross_validation_and_grid_search_are_not_certified() -> None:
     assert composed(warned[-1]) > 3.0
 
 
+def test_later_folds_warn_with_the_total_alone(tmp_path: Path) -> None:
+    X, y = rows()
+    with pytest.warns(OverlapWarning) as warned:
+        cross_val_score(classifier(), X, y, cv=4)
+    first, *later = [str(warning.message) for warning in warned]
+    assert first.endswith("give all of them the same ledger=FILE to add up and limit what they spend")
+    short = r"rows of this fit were in earlier fits of this process: together they spend epsilon [\d.]+ at delta 1e-5"
+    assert [bool(re.fullmatch(short, words)) for words in later] == [True, True]
+    with pytest.warns(OverlapWarning, match="these rows are charged|its ledger does not count") as other:
+        classifier(ledger=Ledger.create(tmp_path / "rows.ledger", limit=9.0)).fit(X, y)
+    assert "give every fit on these rows" in str(other[0].message)
+
+
 def test_fits_on_other_rows_do_not_warn() -> None:
     assert all(classifier().fit(*rows(seed)).certified_ for seed in range(2))
     X, y = rows(seed=3)
@@ -294,7 +307,7 @@ def test_last_step_counts_a_ledger_of_untransformed_rows(own: bool, tmp_path: Pa
     with pytest.warns(OverlapWarning) as warned:
         pipe = make_pipeline(first, PrivateClassifier(learner="majority", ledger=ledger)).fit(X, y)
     assert composed(warned[-1]) > composed(warned[0]) > 1.0
-    assert "x.ledger" in str(warned[-1].message)
+    assert "x.ledger" in str(warned[0].message)
     assert not pipe[-1].certified_
 
 
@@ -334,7 +347,7 @@ def test_one_total_counts_ledgers_and_fits_of_this_process(tmp_path: Path) -> No
         model = classifier().fit(X, y)
     assert [composed(each) for each in warned] == [pytest.approx(4.0, abs=0.01)]  # two charges, and two fits without
     without_path = str(warned[0].message).replace(f", '{book.path}'", "")
-    assert model.guarantee_.startswith(f"NOT CERTIFIED: {without_path}. For this release alone: ")
+    assert model.guarantee_.startswith(f"NOT CERTIFIED: {without_path}, so that this one is not certified: ")
 
 
 @pytest.mark.parametrize("others", [1, 2])

@@ -253,7 +253,7 @@ def test_audit_follows_the_run_whose_release_it_examines(ledger: Ledger) -> None
 
 
 def test_change_of_limit_is_an_entry(ledger: Ledger, path: Path) -> None:
-    with pytest.raises(WrongInput, match=r"expected limit 1.0 .* got 5.0; leave --limit out, or change it with"):
+    with pytest.raises(WrongInput, match=r"expected limit 1 .* got 5; leave --limit out, or change it with"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA)
     entry = ledger.set_limit(5, who="ann")
     assert (entry.kind, entry.limit, entry.who) == ("limit", 5.0, "ann")
@@ -279,11 +279,11 @@ def test_limit_below_spent_is_refused(ledger: Ledger, path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "way"),
     [
-        ({"delta": 1e-6}, "take --delta 1e-05"),
-        ({"unit": "label"}, "take --unit row"),
+        ({"delta": 1e-6}, "take --delta 1e-5"),
+        ({"unit": "label"}, "take --unit row to charge this ledger, or --ledger FILE to begin one for the other unit"),
         ({"relation": "replace_one"}, "take data and a schema with the same relation"),
-        ({"cap": 3}, "take --cap 1"),
-        ({"partitions": []}, "take data and a schema"),
+        ({"cap": 3}, "take --cap 1 to charge this ledger, or --ledger FILE to begin one for the other cap"),
+        ({"partitions": []}, "take data and a schema with the same partitions"),
     ],
 )
 def test_one_ledger_holds_one_delta_unit_and_relation(
@@ -291,13 +291,13 @@ def test_one_ledger_holds_one_delta_unit_and_relation(
 ) -> None:
     same = Ledger.open_or_create(path, limit=None, delta=None)
     assert same == ledger
-    with pytest.raises(WrongInput, match=f"expected {next(iter(other))} .*; {way}.* would have no common total"):
+    with pytest.raises(WrongInput, match=f"expected {next(iter(other))} .*; {way}, because two such ledgers"):
         Ledger.open_or_create(path, limit=None, **other)
 
 
 def test_another_unit_than_the_ledger_has_names_its_option(path: Path) -> None:
     Ledger.create(path, limit=1.0, unit="case number", cap=2)
-    with pytest.raises(WrongInput, match="got 'row'; take --unit 'case number' --cap 2, because"):
+    with pytest.raises(WrongInput, match="got 'row'; take --unit 'case number' --cap 2 to charge this"):
         Ledger.open_or_create(path)
 
 
@@ -438,5 +438,5 @@ def test_replaced_file_is_noticed(ledger: Ledger, path: Path) -> None:
 
 def test_another_cap_is_refused_with_the_cap_that_fits(path: Path) -> None:
     Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=3)
-    with pytest.raises(WrongInput, match="expected cap 3 as the ledger has it, got 5; take --cap 3, because"):
+    with pytest.raises(WrongInput, match="expected cap 3 as the ledger has it, got 5; take --cap 3 to charge"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=5)

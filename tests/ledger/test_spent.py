@@ -70,7 +70,7 @@ def test_p52_ledger_with_an_unproven_failure_loads(tmp_path: Path, monkeypatch: 
 def test_p52_unproven_failure_refuses_another_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = ledger_of_an_earlier_version(tmp_path / "a.ledger", monkeypatch)
     for ask in (lambda: ledger.spend(Gaussian(noise=90.0), what="a sum"), lambda: ledger.set_limit(99.0)):
-        with pytest.raises(Refused, match=r"none is proven at delta 1e-05 for entry 1 \(release bounds\)"):
+        with pytest.raises(Refused, match=r"none is proven at delta 1e-5 for entry 1 \(release bounds\)"):
             ask()
 
 
@@ -87,5 +87,5 @@ def test_chances_of_failure_beyond_delta_say_what_to_do(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "a.ledger", limit=50.0, delta=DELTA)
     release = Gaussian(noise=9.0) + Approximate(epsilon=0.0, delta=0.6 * DELTA)
     ledger.spend(release, what="release bounds")
-    with pytest.raises(Refused, match=r"add up to less than delta 1e-05, .* declare them \(--schema\)"):
+    with pytest.raises(Refused, match=r"add up to less than delta 1e-5, .* declare them \(--schema\)"):
         ledger.spend(release, what="release bounds again")

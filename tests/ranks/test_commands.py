@@ -16,11 +16,11 @@ from tests.ranks import processes
 STEPS = 160
 
 
-def words(folder: Path, name: str, **more: object) -> list[str]:
+def words(folder: Path, name: str, steps: int = STEPS, **more: object) -> list[str]:
     settings = {"--learner": "dpsgd", "--seed": 1, "--epsilon": 1, "--ledger": folder / f"{name}.ledger"} | more
     chosen = [str(word) for pair in settings.items() for word in pair]
     network = 'architecture={"name": "fcn", "hidden": [4]}'
-    return ["fit", "wisconsin", *chosen, "--set", f"steps={STEPS}", "--set", network, "--out", str(folder / name)]
+    return ["fit", "wisconsin", *chosen, "--set", f"steps={steps}", "--set", network, "--out", str(folder / name)]
 
 
 def tensors(folder: Path) -> bytes:
@@ -64,6 +64,17 @@ def test_a_killed_rank_ends_all_and_the_run_resumes(killed: int, whole: bytes, t
         assert main(words(tmp_path, "two")) == 0
     assert tensors(tmp_path / "two") == whole
     assert len([entry for entry in Ledger.open(tmp_path / "two.ledger").entries() if entry.event is not None]) == 1
+
+
+@pytest.mark.parametrize("told", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_a_terminated_rank_ends_all_with_one_report(told: int, tmp_path: Path) -> None:
+    ranks = processes.started(["-m", "privaware", *words(tmp_path, "two", steps=100_000), "--json"], 2)
+    _wait_for(tmp_path, "training.safetensors", ranks)
+    ranks[told].send_signal(signal.SIGTERM)
+    shown = [rank.communicate(timeout=60) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [130, 130], shown
+    assert sum(out.count("error") for out, _ in shown) == 1, shown
+    assert sum(problem.count("privaware: ") for _, problem in shown) == 1, shown
 
 
 @pytest.mark.slow

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from privaware.ranks import RankLost, _ending
+from privaware.ranks import RankLost, Ranks, _ending
 from tests.ranks import processes
 
 
@@ -54,6 +55,23 @@ def test_a_process_that_is_told_to_end_raises_one_sentence() -> None:
         contextlib.suppress(Exception),  # as an import of a library does
     ):
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.usefixtures("_unsigned")
+def test_a_process_that_is_told_to_end_drops_its_groups() -> None:
+    """Rank 0 waits for this process as long as something, such as a traceback, holds a process group."""
+    groups = []
+
+    def reduce() -> None:
+        group = Ranks(1, 2)
+        groups.append(weakref.ref(group))
+        signal.raise_signal(signal.SIGTERM)
+        del group
+
+    with pytest.raises(RankLost) as lost, _ending.ended_by_torchrun():
+        reduce()
+    assert "another one had ended" in str(lost.value)  # the error is still known here
+    assert [group() for group in groups] == [None]
 
 
 @pytest.mark.usefixtures("_unsigned")

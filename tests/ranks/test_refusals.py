@@ -15,6 +15,7 @@ import torch
 
 import privaware
 from privaware import descent
+from privaware.descent._code_facts import code_facts
 from privaware.errors import Refused, WrongInput
 from privaware.events import Pure
 from privaware.ledger import Ledger
@@ -23,6 +24,7 @@ from privaware.schema import Column, Schema
 from privaware.workflow._torch_rows import expect_sendable, rows_of_all
 from privaware.workflow.run import options
 from privaware.workflow.run.on_ranks import _facts
+from privaware.workflow.train import _settings_of
 from tests.ranks import processes, threads
 
 
@@ -178,23 +180,58 @@ def test_rank_1_reports_only_that_rank_0_was_lost(known: bool, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_train_refuses_other_settings_of_a_rank(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "other",
+    ["lr=1.0, clip=flat(1.0 + rank)", "optimizer=[torch.optim.SGD, torch.optim.AdamW][rank], lr=1.0"],
+    ids=["clipping norm", "optimizer"],
+)
+def test_train_refuses_other_settings_of_a_rank(other: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        """
+        f"""
 import os
 import torch
 import privaware
 from privaware.descent import flat
 x, y = torch.zeros(8, 2), torch.arange(8) % 2
-clip = flat(1.0 + int(os.environ["RANK"]))
-settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 1.0, "clip": clip}
+rank = int(os.environ["RANK"])
+settings = dict(epsilon=1.0, steps=2, sampling_rate=0.5, clipping_norm=1.0, {other})
 privaware.train(torch.nn.Linear(2, 2), x, y, ledger="rows.ledger", **settings)
 """
     )
     shown = [rank.communicate(timeout=300)[1] for rank in processes.started([str(script)], 2, tmp_path)]
     assert all("the same settings in all 2 processes" in problem for problem in shown)
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_ranks_compare_the_settings_of_a_built_optimizer() -> None:
+    facts = [
+        code_facts(_settings_of(torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=lr))) for lr in (0.1, 0.1, 0.2)
+    ]
+    assert facts[0] == facts[1] != facts[2]
+    assert code_facts(_settings_of(torch.optim.SGD)) != code_facts(_settings_of(torch.optim.AdamW))
+
+
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_train_leaves_the_process_group_as_it_was(own: bool, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"""
+import torch
+import torch.distributed as dist
+import privaware
+x, y = torch.zeros(64, 2), torch.arange(64) % 2
+settings = dict(epsilon=1.0, steps=2, sampling_rate=0.5, clipping_norm=1.0, lr=1.0)
+if {own}:
+    dist.init_process_group("gloo")
+for name in ("first", "second"):
+    privaware.train(torch.nn.Linear(2, 2), x, y, ledger=f"{{name}}.ledger", **settings)
+    print(dist.is_initialized())
+"""
+    )
+    ranks = processes.started(["-W", "ignore", str(script)], 2, tmp_path)
+    shown = [rank.communicate(timeout=300) for rank in ranks]
+    assert [out.split() for out, _ in shown] == [[str(own)] * 2] * 2, shown
 
 
 def test_a_rank_without_a_gpu_is_refused_before_a_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

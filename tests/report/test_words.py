@@ -38,7 +38,7 @@ from privaware.report import _words
         (Group(event=Laplace(noise=2.0), size=5), "1 x Laplace, noise multiplier 2, for a unit of up to 5 rows"),
         (
             Disjoint(events=(ZCDP(rho=0.5), Approximate(epsilon=1.0, delta=1e-6))),
-            "on disjoint parts, 1 x ZCDP, rho 0.5 or 1 x Approximate, epsilon 1, delta 1e-06",
+            "on disjoint parts, 1 x ZCDP, rho 0.5 or 1 x Approximate, epsilon 1, delta 1e-6",
         ),
         (2 * RandomisedResponse(epsilon=1.0, classes=10), "2 x RandomisedResponse, epsilon 1, classes 10"),
         (NOTHING, "no privacy cost (data-independent)"),

@@ -21,7 +21,7 @@ from privaware.errors import PrivawareError
 from privaware.models.spaces import point_key
 from privaware.noise import Rng
 from privaware.strategies._search import Search
-from privaware.strategies._workers import Processes
+from privaware.strategies._workers import Processes, _messages_to_stderr
 from privaware.strategies.grid import Grid
 from privaware.testing import rows_for
 from tests.strategies.candidates import SCHEMA, VOTES, votes
@@ -184,3 +184,16 @@ def test_the_error_of_a_killed_worker_tells_nothing_of_rows() -> None:
     told = "".join(traceback.format_exception(problem.value))
     assert row not in told
     assert job not in told
+
+
+def test_messages_of_ray_go_to_standard_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    from ray._private import worker
+
+    monkeypatch.setattr(worker, "print_to_stdstream", worker.print_to_stdstream)  # restored after the test
+    _messages_to_stderr()
+    worker.print_to_stdstream({"lines": ["a worker died"], "pid": "raylet", "is_err": False}, ignore_prefix=False)
+    shown = capsys.readouterr()
+    assert (shown.out, "a worker died" in shown.err) == ("", True)

@@ -43,6 +43,16 @@ def test_limit_that_is_spent_is_not_shown_as_exceeded(tmp_path: Path) -> None:
     assert (shown["spent"], shown["limit"]) == ("1.202", "1.202")
 
 
+def test_ledger_page_shows_the_unit_and_cap(tmp_path: Path) -> None:
+    Ledger.create(tmp_path / "p.ledger", limit=2.0, unit="patient", cap=3).spend(Pure(epsilon=0.5), what="a count")
+    ((shown,), _) = Folder(tmp_path).summaries()
+    assert shown["unit"] == "patient (cap 3)"
+    with served(tmp_path) as page:
+        text = page.ask(f"/{TOKEN}/ledger/p.ledger")[1]
+    assert "unit patient (cap 3)</p>" in text
+    assert '<td data-label="unit">patient (cap 3)</td>' in text
+
+
 def test_losing_candidates_of_private_selection_are_hidden(tmp_path: Path) -> None:
     entries = card_entries() | {"search": {"point": {"lr": 1.0}, "workflow": "aware"}}
     selected = Selected(event=Gaussian(noise=9.0), distribution="logarithmic", mean=8.0)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from privaware import fit
+from privaware import audit, fit
 from privaware._rounded import rounded_up
 from privaware.events import Pure
 from privaware.ledger import Ledger
@@ -98,6 +98,19 @@ def test_plan_names_the_ledger_of_rows_under_another_name(stub: Served, place: P
     shutil.copy(place / "people.csv", place / "copy.csv")
     text = stub.ask(f"/{TOKEN}/plan", form={"data": "copy.csv", "target": "y", "learner": "majority"})[1]
     assert '<p id="budget">people.csv.ledger: epsilon ' in text
+
+
+def test_plan_for_another_unit_states_no_total(stub: Served, place: Path) -> None:
+    frame = pd.read_csv(place / "people.csv")
+    frame.assign(pid=frame.index // 2).to_csv(place / "visits.csv", index=False)
+    fit(
+        place / "visits.csv", target="y", unit="pid", cap=2, epsilon=1.0, limit=1.2, learner="majority", new_ledger=True
+    )
+    text = stub.ask(f"/{TOKEN}/plan", form={"data": "visits.csv", "target": "y", "learner": "majority"})[1]
+    budget = "is spent for the unit pid (cap 2), so that no total includes this run.</p>"
+    assert budget in text
+    assert "This run would be refused." in text
+    assert "no room" not in text
 
 
 def test_plan_of_a_run_that_was_given_up_is_charged_again(stub: Served, place: Path) -> None:
@@ -375,6 +388,14 @@ def test_report_can_be_saved_as_a_file(page: Served) -> None:
     _, text, headers = page.ask(f"/{TOKEN}/report/model?save")
     assert headers["content-disposition"] == "attachment; filename*=UTF-8''model-report.html"
     assert "What an attacker can do" in text
+
+
+def test_report_with_an_audit_is_saved_under_its_name(copied: tuple[Served, Path]) -> None:
+    page, place = copied
+    fit(place / "people.csv", schema=place / "people.toml", epsilon=0.5, learner="majority", out=place / "small")
+    audit(place / "small", attack="many_run", runs=20)
+    _, _, headers = page.ask(f"/{TOKEN}/report/small?save")
+    assert headers["content-disposition"] == "attachment; filename*=UTF-8''small-audit.html"
 
 
 DPSGD = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}

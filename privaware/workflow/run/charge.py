@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -51,7 +52,7 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import next_run, run_key, same_rows
+from privaware.workflow.run.resume import next_run, open_for_other_rows, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -64,7 +65,7 @@ from privaware.workflow.run.row_ledger import (
 )
 from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
-from privaware.workflow.run.staging import Staged, empty_stage, end_publication
+from privaware.workflow.run.staging import Staged, empty_stage, end_publication, expect_own_stage
 
 __all__ = ["CHARGED", "ONLY_RESUME", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
@@ -81,6 +82,10 @@ ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
 """Environment variable by which `privaware ui` starts a run that must not be charged again (`_expect_charged`)."""
 NEW_RUN = "This is a new run with its own charge."
 """Sentence that says that an earlier run of the same command is not resumed."""
+OLD_STATEMENT = (
+    "The statement of --describe is not used, because the finished result keeps the one with which it was released"
+)
+"""Words that say that a repeated command does not change the statement of a finished result."""
 RESUMING = "Resuming: this run is already charged"
 """Start of the sentence that says that a run continues on its earlier charge."""
 
@@ -205,7 +210,8 @@ class ChargedRun:
         folder would refuse.
         """
         expect_divisible(plan, self.options.device)
-        self.check = PersonsCheck.of(self.source, self.options, plan.limit * CHECK_SHARE / (1 - CHECK_SHARE))
+        budget = plan.limit + plan.room
+        self.check = PersonsCheck.of(self.source, self.options, budget * CHECK_SHARE / (1 - CHECK_SHARE))
         checked = () if self.check is None else (self.check.sentence,)
         facts = self.source.facts(self.options.schema is not None)
         plan = self.plan = replace(
@@ -234,12 +240,29 @@ class ChargedRun:
         self.name = f"{key}-{count}"
         if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
             return False
-        closing = self.ledger.closing(f"{key}-{count - 1}")
-        if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
-            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        self._say_why_new(key, f"{key}-{count - 1}")
         _expect_charged(self.ledger.find(self.name))
         self._charge()
         return True
+
+    def _say_why_new(self, key: str, previous: str) -> None:
+        """If an earlier run of the command `key` is not resumed, say why this run has its own charge.
+
+        `previous` is the name of the run before this one. It may be closed without a result. Another run may be open,
+        but charged for other rows; this is also a warning if there is no listener (`say`).
+        """
+        closing = self.ledger.closing(previous)
+        if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
+            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        if self.ledger.find(self.name) is None:
+            self._say_what_is_open(self.ledger, key)
+
+    def _say_what_is_open(self, ledger: Ledger, key: str) -> None:
+        sentence = open_for_other_rows(ledger, key, self.source.digest)
+        if sentence is not None:
+            self.say(sentence)
+        if sentence is not None and self.options.say is None:
+            warn_caller(sentence)
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
@@ -277,9 +300,7 @@ class ChargedRun:
         best = (self.search.get("point") or {}).get("learner")
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
         self.plan = replace(self.plan, considered=tuple(rows))
-        self.internal = internal_scores(
-            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
-        )
+        self._score(model)
         for sentence in guess_sentences(model.schema):
             self._notify(sentence)
         folder = self.options.folder
@@ -298,6 +319,12 @@ class ChargedRun:
             description=self.description,
         )
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
+
+    def _score(self, model: Model) -> None:
+        """Set `internal` to the scores of `model` on the test rows, for the owner only; without test rows, to None."""
+        self.internal = internal_scores(
+            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
+        )
 
     def publish_result(self, name: str, result: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.
@@ -389,12 +416,41 @@ class ChargedRun:
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
-        self.ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+        self.ledger = self._opened(place)
+
+    def _opened(self, place: Path | Ledger) -> Ledger:
+        """Open or create the ledger at `place`; a run that is already charged there accepts a changed limit.
+
+        `--limit` then gives the first limit of the ledger, and the present limit stands.
+        """
+        options, asked = self.options, self.options.limit
+        if asked is not None and not isinstance(place, Ledger) and not is_new(place):
+            ledger = Ledger.open(place)
+            digest = None if self._reads_no_row else self.source.digest
+            if asked != ledger.limit and may_be_paid(options.folder, ledger, self._key(), digest):
+                options = replace(options, limit=None)
+                condition = f"{SAME_FILE}, this" if self._reads_no_row else "this"
+                self.say(
+                    f"{condition[0].upper()}{condition[1:]} run is already charged, so the present limit of the "
+                    f"ledger, {number(ledger.limit)}, stands, and --limit {number(asked)} has no effect."
+                )
+        return open_ledger(place, self.source, options, new_limit=self._new_limit)
+
+    @property
+    def _reads_no_row(self) -> bool:
+        """Whether this is a dry run that reads no row to find the ledger and the earlier runs of its command."""
+        return self.options.dry_run and self.options.schema is not None and self.source.path is not None
+
+    def _expect_free_place(self, *names: str) -> None:
+        """Raise `WrongInput` if the output folder is a file, or has files other than those of the runs `names`."""
+        if self.options.folder is not None:
+            _output.expect_free(self.options.folder, self.options.ledger_path)
+            expect_own_stage(self.options.folder, names)
 
     @property
     def _new_limit(self) -> float:
-        """The limit of a new ledger without `--limit`: the limit of the plan plus the cost of the check of persons."""
-        return self.plan.limit + (0.0 if self.check is None else self.check.epsilon)
+        """The limit of a new ledger without `--limit`: the budget and the room of the plan, and a check of persons."""
+        return self.plan.limit + self.plan.room + (0.0 if self.check is None else self.check.epsilon)
 
     def _expect_new_limit(self) -> None:
         limit = self.options.limit
@@ -424,12 +480,13 @@ class ChargedRun:
         place = existing_place(self.source, self.options, self.plan.event)
         expect_free_folder(self.options.folder, place, self._key)
         if place is None:
+            self._expect_free_place()
             self._expect_new_limit()
             return
         self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
-        ledger = open_ledger(place, self.source, self.options, new_limit=self._new_limit)
+        ledger = self._opened(place)
         folder, key, digest = self.options.folder, self._key(), self.source.digest
-        unread = self.options.schema is not None and self.source.path is not None
+        unread = self._reads_no_row
         if unread and may_be_paid(folder, ledger, key):
             self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
             return
@@ -437,13 +494,16 @@ class ChargedRun:
         if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
             self.say("This run has already finished, so it would charge nothing.")
             return
-        name = f"{key}-{next_run(ledger, key, digest)}"
+        count = next_run(ledger, key, digest)
+        name = f"{key}-{count}"
+        self._expect_free_place(f"{key}-{count - 1}", name)
         resumed = ledger.find(name)
         event = self.plan.event + check if resumed is None else self.plan.event
         ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
         if resumed is not None:
             self.say(f"This run is already charged, as entry {resumed.number}: it would resume and charge nothing.")
         else:
+            self._say_what_is_open(ledger, key)
             after = accounting.epsilon(ledger.total(event), ledger.delta)
             now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
             self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")
@@ -551,13 +611,22 @@ class ChargedRun:
     def _load(self, folder: Path) -> None:
         """Read the published result in `folder`: set `model`, `search` and `score`, or `result` if it is not a model.
 
-        For a model, the considered learners of the plan are read, too.
+        For a model, the considered learners of the plan are read, too, and the model is scored on the test rows, if
+        there are any. Say so if the owner's statement of this call differs from the released statement, which stays.
         """
         self.result = published_result(folder)
+        statement, way = (self.result or {}).get("description") or {}, ""
         if (folder / "model.json").is_file():
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
             self.plan = replace(self.plan, considered=released.card.considered)
+            self.test_rows = self.source.read_test_rows(self.plan.schema)
+            self._score(released)
+            statement = released.card.description
+            way = f"; `privaware report {shlex.quote(str(folder))} --describe FILE --out PAGE` shows another"
+        if self.options.describe is not None and self.description != statement:
+            self._notify(f"{OLD_STATEMENT}{way}.")
+        self.description = statement
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)

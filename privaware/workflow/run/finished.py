@@ -12,6 +12,7 @@ from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
 from privaware.workflow.run.output import STAGED, sha256
 from privaware.workflow.run.result_file import result_name
+from privaware.workflow.run.resume import same_rows
 
 __all__ = ["finished_entry", "may_be_paid", "published_result"]
 
@@ -41,16 +42,17 @@ def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], 
     closing = ledger.closing(entry.run)
     if closing is None or not closing.files:
         return None
-    if entry.rows is not None and entry.rows != digest():
+    if not same_rows(entry, digest):
         return None
     return entry if _holds(folder, closing.files) else None
 
 
-def may_be_paid(folder: Path | None, ledger: Ledger, key: str) -> bool:
-    """Return whether the command `key` would charge nothing if its rows are the same; no rows are read.
+def may_be_paid(folder: Path | None, ledger: Ledger, key: str, digest: Callable[[], str | None] | None = None) -> bool:
+    """Return whether the command `key` would charge nothing.
 
     It charges nothing if one of its runs is not closed, or if `folder` (unless None) has the complete result of one,
-    published or staged.
+    published or staged. `digest` returns the digest of the rows, and runs for other rows do not count. If `digest` is
+    None, no rows are read, and the answer holds if the rows are the same.
     """
     entries = ledger.entries()
     closed = {entry.run: entry.files or {} for entry in entries if entry.kind == "finished"}
@@ -59,6 +61,7 @@ def may_be_paid(folder: Path | None, ledger: Ledger, key: str) -> bool:
         entry.run not in closed or (closed[entry.run] and any(_holds(place, closed[entry.run]) for place in places))
         for entry in entries
         if entry.kind == "spend" and entry.run is not None and entry.run.rpartition("-")[0] == key
+        if digest is None or same_rows(entry, digest)
     )
 
 

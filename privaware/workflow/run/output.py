@@ -18,7 +18,7 @@ from privaware.errors import WrongInput
 from privaware.model import TENSORS
 from privaware.workflow.run.signature import SIGNATURE
 
-__all__ = ["SEARCH", "STAGED", "disk_errors", "locked_folder", "set_time", "sha256"]
+__all__ = ["SEARCH", "STAGED", "disk_errors", "expect_free", "locked_folder", "set_time", "sha256"]
 
 REPORT = "report.html"
 SEARCH = ".search"
@@ -42,8 +42,7 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
     """
     with ExitStack() as lock:
         with disk_errors(folder, "choose another --out"):
-            if folder.exists() and not folder.is_dir():
-                raise WrongInput(f"expected --out as a folder, got the file {str(folder)!r}; choose another")
+            _expect_folder(folder)
             created = not folder.exists()
             try:
                 lock.enter_context(locked(folder))
@@ -61,6 +60,17 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
             for place in (folder / STAGED, *([folder] if created else [])):
                 with suppress(OSError):
                     place.rmdir()  # fails unless the folder is empty
+
+
+def expect_free(folder: Path, ledger: Path | None = None) -> None:
+    """Raise the `WrongInput` that `locked_folder` would raise for a file or for the content of `folder`.
+
+    Nothing is written, and whether another process uses the folder is not checked.
+    """
+    with disk_errors(folder, "choose another --out"):
+        _expect_folder(folder)
+        if folder.exists():
+            _expect_new(folder, ledger)
 
 
 def sha256(path: Path) -> str:
@@ -90,6 +100,11 @@ def set_time(path: Path, charged: str) -> None:
     seconds = datetime.fromisoformat(charged).timestamp()
     with suppress(FileNotFoundError):
         os.utime(path, (seconds, seconds))
+
+
+def _expect_folder(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise WrongInput(f"expected --out as a folder, got the file {str(path)!r}; choose another")
 
 
 def _expect_new(folder: Path, ledger: Path | None) -> None:

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from privaware import accounting
-from privaware._rounded import rounded_up
+from privaware._rounded import number, rounded_down, rounded_up
 from privaware._validate import expect_in, expect_positive
 from privaware.data import Data
 from privaware.data._persons import of_persons
@@ -80,12 +80,13 @@ class Plan:
     """A mechanism, its noise multiplier, and `parts`: each release in words, with the event that will be charged.
 
     `learner` is the name of the learner, or else of the selector, the strategy or another mechanism; `settings` are its
-    settings. `requested` is the requested total epsilon, if any. `flaw` says why the release is not private although
-    its parts are; a result with a flaw is never certified. `overlap` says which other releases of the same rows no
-    ledger adds to this one; a model card with an overlap is not certified either. `reasons` are the sentences that
-    every reader needs, and `details` are sentences that its summary may leave out. `data` holds public facts about the
-    data set for the model card: `name`, `origin` of the schema, and the names of all `columns`. `considered` has a row
-    for each learner that was considered: `learner`, `rule`, `taken` and `reason`.
+    settings. `requested` is the requested total epsilon, if any, and `room` the epsilon that a new ledger gets beyond
+    it for later runs. `flaw` says why the release is not private although its parts are; a result with a flaw is never
+    certified. `overlap` says which other releases of the same rows no ledger adds to this one; a model card with an
+    overlap is not certified either. `reasons` are the sentences that every reader needs, and `details` are sentences
+    that its summary may leave out. `data` holds public facts about the data set for the model card: `name`, `origin` of
+    the schema, and the names of all `columns`. `considered` has a row for each learner that was considered: `learner`,
+    `rule`, `taken` and `reason`.
     """
 
     learner: str
@@ -102,6 +103,7 @@ class Plan:
     considered: tuple[Mapping[str, Any], ...] = ()
     flaw: str = ""
     overlap: str = ""
+    room: float = 0.0
 
     @property
     def event(self) -> Event:
@@ -119,7 +121,7 @@ class Plan:
 
     @property
     def limit(self) -> float:
-        """The limit of a new ledger: the requested epsilon, or else the cost of this plan."""
+        """The budget of this run: the requested epsilon, or else the cost of this plan."""
         return self.epsilon if self.requested is None else self.requested
 
     @property
@@ -297,7 +299,7 @@ def expect_finite_price(plan: Plan) -> None:
     """
     if not math.isfinite(plan.epsilon):
         raise WrongInput(
-            f"expected a finite price, but no epsilon is proven at delta {plan.delta:g} for "
+            f"expected a finite price, but no epsilon is proven at delta {number(plan.delta)} for "
             f"{describe(plan.event):.200}; choose a larger delta, another learner or fewer trials"
         )
 
@@ -421,8 +423,8 @@ def expect_budget(schema: Schema, epsilon: float, delta: float) -> None:
     expect_in("", "(0, 1)", delta=delta)
     if delta * schema.rows >= 1:
         raise WrongInput(
-            f"expected delta well below 1 / rows, got {delta:g} for {schema.rows} rows: that would allow "
-            f"publishing a row; take at most {1 / schema.rows / 10:.0e}"
+            f"expected delta well below 1 / rows, got {number(delta)} for {schema.rows} rows: that would allow "
+            f"publishing a row; take at most {rounded_down(1 / schema.rows / 10, 1)}"
         )
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import shlex
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from privaware._rounded import rounded_up
+from privaware.accounting import epsilon
 from privaware.card import plain_settings
 from privaware.ledger import Entry, Ledger
+from privaware.ledger._entry import unfinished
 
 if TYPE_CHECKING:
     from privaware.workflow.run.options import RunOptions
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["next_run", "run_key", "same_rows"]
+__all__ = ["next_run", "open_for_other_rows", "run_key", "same_rows"]
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
@@ -62,6 +66,25 @@ def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
         if entry is None or (entry.run not in closed and same_rows(entry, digest)):
             break
     return count
+
+
+def open_for_other_rows(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> str | None:
+    """Return a sentence about an unfinished run of the command with this `key` that was charged for other rows.
+
+    It is the latest such run. Return None if there is none. `digest()` returns the digest of the present rows.
+    """
+    runs = [entry for entry in unfinished(ledger.entries()) if (entry.run or "").rpartition("-")[0] == key]
+    others = [entry for entry in runs if not same_rows(entry, digest)]
+    if not others:
+        return None
+    entry = others[-1]
+    assert entry.event is not None
+    close = shlex.join(["privaware", "ledger", str(ledger.path), "--close", str(entry.number)])
+    return (
+        f"Entry {entry.number} ({entry.what}, epsilon {rounded_up(epsilon(entry.event, ledger.delta))}) is charged but "
+        "not finished, for other data than these, so this run needs a charge of its own; to resume that entry, put its "
+        f"data back and repeat the command while --out is empty, or to give it up, type `{close}`."
+    )
 
 
 def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from privaware import accounting
-from privaware._rounded import rounded_up
+from privaware._rounded import number, rounded_up
 from privaware._validate import expect_positive
 from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
@@ -87,8 +87,8 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     spent, limit = ledger.spent(), ledger.limit
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
-            f"epsilon {rounded_up(spent)} of the limit of {limit:g} of '{ledger.path}' is spent, and nothing is left "
-            "for another run; raise the limit (`Ledger.set_limit`)",
+            f"epsilon {rounded_up(spent)} of the limit of {number(limit)} of '{ledger.path}' is spent, and nothing is "
+            "left for another run; raise the limit (`Ledger.set_limit`)",
             ledger=str(path),
             spent=spent,
         )
@@ -223,8 +223,8 @@ def expect_new_limit(epsilon: float, limit: float) -> None:
     expect_positive("", limit=limit)
     if epsilon > limit * (1 + 1e-9):
         raise BudgetExceeded(
-            f"expected a limit of at least the cost of this run, epsilon {rounded_up(epsilon)}, got {limit:g}; give a "
-            "larger --limit, or leave it out"
+            f"expected a limit of at least the cost of this run, epsilon {rounded_up(epsilon)}, got {number(limit)}; "
+            "give a larger --limit, or leave it out"
         )
 
 
@@ -278,13 +278,15 @@ def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     if not similar:
         return
     other, schema = similar[0], source.schema
-    cost = ", for another unit, cap or relation"
+    cost, options = ", for another unit, cap or relation", f" {other.unit_options}"
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
+        options = ""
     raise WrongInput(
         f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
-        f"less{cost}; say --ledger '{other.path}' to charge them there, or --new-ledger if they are other people"
+        f"less{cost}; say --ledger '{other.path}'{options} to charge them there, or --new-ledger if they are other "
+        "people"
     )
 
 

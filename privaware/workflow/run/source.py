@@ -45,6 +45,7 @@ from privaware.data import (
     with_images,
 )
 from privaware.data._parts import threads
+from privaware.data._persons import expect_persons, of_persons
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 from privaware.ledger import digest_key
@@ -60,6 +61,11 @@ __all__ = ["Source", "draft_schema", "resolve", "scoring"]
 
 MIN_CELLS_FOR_PROCESSES = 20_000_000
 """Number of cells from which on a table is read by several processes, which take more than a second to start."""
+NAMES_NOT_CHECKED = (
+    "Not checked: whether every row has a value in the unit column {unit!r}, because this dry run does not read all "
+    "rows. The run itself checks this before its charge."
+)
+"""Notice of a dry run that does not check the names of persons."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -67,21 +73,22 @@ class Source:
     """The public facts about rows, and functions that read the rows.
 
     `builtin` is whether the rows are a built-in data set, and `path` is the file or folder of other rows (None for a
-    DataFrame). `read_private_rows` returns the training rows and the test rows (or None). They hold whole texts if the
-    schema that it is given does. Without declared bounds, their values are not yet checked against bounds. `public` are
-    public rows without labels, for a learner that needs them: the rows of `--public`, or those of the built-in data
-    set. `read_public_rows` returns the rows of `--public` with labels, for a search. `digest` and `sketch` read the
-    training rows to recognise them later; built-in data are public and have neither. `notices` are sentences for the
-    owner only, before a charge. `left_out` are the notices about rows without a target. `dry_notices` are the notices
-    of a dry run, which opens no file if the schema was written by the user. `unused` has sentences about declared
-    columns that no learner sees. `persons` returns the columns that may identify persons or cases by their names,
-    `repeated` the columns named like identifiers whose values repeat (for the owner only), and `read_words` the words
-    of some columns of the training rows; built-in data have no `read_words`.
+    DataFrame). `read_private_rows` returns the training rows and the test rows (or None), and `read_test_rows` the test
+    rows alone. They hold whole texts if the schema that the function is given does. Without declared bounds, their
+    values are not yet checked against bounds. `public` are public rows without labels, for a learner that needs them:
+    the rows of `--public`, or those of the built-in data set. `read_public_rows` returns the rows of `--public` with
+    labels, for a search. `digest` and `sketch` read the training rows to recognise them later; built-in data are public
+    and have neither. `notices` are sentences for the owner only, before a charge. `left_out` are the notices about rows
+    without a target. `dry_notices` are the notices of a dry run, which opens no file if the schema was written by the
+    user. `unused` has sentences about declared columns that no learner sees. `persons` returns the columns that may
+    identify persons or cases by their names, `repeated` the columns named like identifiers whose values repeat (for the
+    owner only), and `read_words` the words of some columns of the training rows; built-in data have no `read_words`.
     """
 
     name: str
     schema: Schema
     read_private_rows: Callable[[Schema], tuple[Rows, Data | None]]
+    read_test_rows: Callable[[Schema], Data | None]
     public: Data | None
     read_public_rows: Callable[[], Data]
     builtin: bool = False
@@ -146,23 +153,22 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         return len(table.column(schema.target)) - schema.rows if options.dry_run else checked()[2]
 
     def rows(planned: Schema) -> tuple[Rows, Data | None]:
-        coded = Data.of if schema.bounded else Data.uncoded
-        by = schema.with_whole_texts() if planned.has_whole_texts else schema
+        by = _declared(schema, planned)
         if table is not None:
             checked()  # reads every row, so that a row that does not fit raises before the charge
-        test = raw().test if options.test is None else read(options.test, **options.reading)
-        train = coded_rows(kept(), by) if table is None else table.streamed(by)
-        return train, None if test is None else coded(labelled(test, by.target, by.classes), scoring(by))
+        test = _test_rows(raw, options, by)
+        return coded_rows(kept(), by) if table is None else table.streamed(by), test
 
     return Source(
         name=path.name if path else "a DataFrame",
         schema=schema,
         read_private_rows=rows,
+        read_test_rows=lambda planned: _test_rows(raw, options, _declared(schema, planned)),
         digest=lambda: checked()[0],
         sketch=lambda: checked()[1],
         left_out=rows_left_out,
         notices=about_rows,
-        dry_notices=lambda: about_rows() if reads else _outside_unused(schema),
+        dry_notices=lambda: _dry_notices(schema, about_rows if reads else None, kept if table is None else None),
         unused=unused_columns(schema, written=options.schema is not None),
         persons=lambda: person_columns(_named(raw, schema, options), schema, _not_persons(options)),
         repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
@@ -171,6 +177,18 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         read_public_rows=partial(public, labelled=True),
         path=path,
     )
+
+
+def _declared(schema: Schema, planned: Schema) -> Schema:
+    """Return `schema`, with whole texts if the schema of the plan, `planned`, has them."""
+    return schema.with_whole_texts() if planned.has_whole_texts else schema
+
+
+def _test_rows(raw: Callable[[], Raw], options: RunOptions, schema: Schema) -> Data | None:
+    """Return the rows of `--test`, or else the test rows that `raw` reads beside the training rows, or None."""
+    test = raw().test if options.test is None else read(options.test, **options.reading)
+    coded = Data.of if schema.bounded else Data.uncoded
+    return None if test is None else coded(labelled(test, schema.target, schema.classes), scoring(schema))
 
 
 def _image_column(options: RunOptions) -> str | None:
@@ -244,9 +262,21 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
     return replace(table, place=lambda pieces: Cluster(processes(), pieces, near=True).parts)
 
 
-def _outside_unused(schema: Schema) -> list[str]:
-    """Return the notice that columns outside a written schema are not used, for a table; no file is opened."""
-    return ["Columns that the schema does not name are not used."] if schema.form == "table" else []
+def _dry_notices(schema: Schema, about: Callable[[], list[str]] | None, kept: Callable[[], Raw] | None) -> list[str]:
+    """Return the notices of a dry run, and raise `WrongInput` if it reads rows of which one does not name its person.
+
+    `about` returns the notices about the rows; it is None with a written schema, for which no file is opened. `kept`
+    returns the training rows; it is None for a large table, of which a dry run does not read every row. A dry run that
+    does not check the names of persons says so.
+    """
+    outside = ["Columns that the schema does not name are not used."] if schema.form == "table" else []
+    said = outside if about is None else about()
+    if not of_persons(schema):
+        return said
+    if about is None or kept is None:
+        return [*said, NAMES_NOT_CHECKED.format(unit=schema.unit)]
+    expect_persons(kept(), schema)
+    return said
 
 
 def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, names: tuple[str, ...]) -> Rows:
@@ -356,6 +386,9 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         loaded = datasets.load(name, public=needs_public)
         return replace(loaded.train, schema=schema), replace(loaded.test, schema=schema)
 
+    def test_rows(planned: Schema) -> Data:
+        return replace(datasets.load(name, public=needs_public).test, schema=schema)
+
     public = partial(read_public, options.public, schema, options.reading, private=name)
     if needs_public:
         own = _public_part(name, schema, options.dry_run)
@@ -365,6 +398,7 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
         name=name,
         schema=schema,
         read_private_rows=rows,
+        read_test_rows=test_rows,
         public=own,
         read_public_rows=partial(public, labelled=True),
         builtin=True,

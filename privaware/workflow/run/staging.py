@@ -28,7 +28,7 @@ from privaware.errors import WrongInput
 from privaware.workflow.run.output import DRAFT, REPORT, SEARCH, STAGED, STAGED_FIRST, set_time, sha256
 from privaware.workflow.run.signature import SIGNATURE
 
-__all__ = ["Staged", "empty_stage", "end_publication"]
+__all__ = ["Staged", "empty_stage", "end_publication", "expect_own_stage"]
 
 MANIFEST = "manifest.json"
 PROBE = "probe"
@@ -145,15 +145,9 @@ def empty_stage(folder: Path, ours: Collection[str]) -> None:
     """Delete the files that an interrupted run left in the private folder.
 
     `ours` are names of runs. If there are any such files, also delete the files `STAGED_FIRST` in `folder`, which may
-    have left the private folder already. Raise `WrongInput` if the folder holds a complete set of a run that is not in
-    `ours`: without these files, repeating its command would draw another set.
+    have left the private folder already. Raise `WrongInput` as `expect_own_stage` does.
     """
-    staged = Staged.find(folder)
-    if staged is not None and staged.run not in ours:
-        raise WrongInput(
-            f"{str(folder)!r} holds a complete result of another run that is not published yet; repeat its command to "
-            "publish it, or choose another --out"
-        )
+    expect_own_stage(folder, ours)
     place = folder / STAGED
     left = [*place.iterdir()]
     for path in left:
@@ -161,6 +155,19 @@ def empty_stage(folder: Path, ours: Collection[str]) -> None:
     if left:
         for name in STAGED_FIRST:
             (folder / name).unlink(missing_ok=True)
+
+
+def expect_own_stage(folder: Path, ours: Collection[str]) -> None:
+    """Raise `WrongInput` if `folder` holds a complete, unpublished set of files of a run that is not in `ours`.
+
+    Without these files, repeating the command of that run would draw another set.
+    """
+    staged = Staged.find(folder)
+    if staged is not None and staged.run not in ours:
+        raise WrongInput(
+            f"{str(folder)!r} holds a complete result of another run that is not published yet; repeat its command to "
+            "publish it, or choose another --out"
+        )
 
 
 def end_publication(folder: Path, charged: str) -> None:

@@ -275,6 +275,6 @@ def test_infinite_price_is_refused_before_ledger_and_rows(
     space = {"learner": "objective_perturbation", "choices": {"reach": [1.0]}, "build": build}
     call: dict[str, Any] = {"schema": schema, "space": space, "strategy": "rs", "trials": 50, "limit": 100.0}
     for dry_run in (False, True):
-        with pytest.raises(WrongInput, match="expected a finite price, but no epsilon is proven at delta 1e-05"):
+        with pytest.raises(WrongInput, match="expected a finite price, but no epsilon is proven at delta 1e-5"):
             search(people, model_epsilon=1.0, out=tmp_path / "m", dry_run=dry_run, **call)
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]

@@ -320,6 +320,9 @@ def test_dry_run_says_that_a_lost_result_is_charged_again(
         shutil.rmtree(out) if gone == "folder" else (out / "report.html").unlink()
     monkeypatch.setattr("privaware.workflow.run.source.read", lambda *_, **__: pytest.fail("a row was read"))
     refusal = fit(other, dry_run=True, **call).refusal
+    if gone == "file":  # the run itself refuses the rest of the result, too
+        assert "holds a finished model, which is never overwritten" in refusal
+        return
     assert ("past the limit of 1" in refusal) == (limit == 1.0)
     assert ("after this run it is" in said[-1]) == (limit == 9.0)
 
