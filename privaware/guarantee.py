@@ -102,7 +102,9 @@ def guarantee_sentence(plan: PricedPlan, seed: int | None, *, what: str = "this 
     Returns
     -------
     str
-        One to three sentences, which `sentence_of` makes from the schema, epsilon, delta, flaw and overlap of the plan.
+        The sentences of `sentence_of` for the schema, epsilon and delta of the plan, and for what weakens the
+        guarantee: a seed, the reason why the plan is not private (`flaw`), and other releases of the same rows
+        (`overlap`).
     """
     return sentence_of(
         plan.schema, plan.epsilon, plan.delta, seed=seed, flaw=plan.flaw, overlap=plan.overlap, what=what

@@ -314,8 +314,8 @@ def _runtime(place: TrainingPlace, cells: Sequence[Settings]) -> dict[str, Any]:
     """Return settings for the device and for printing progress, which a cell's own settings override.
 
     `cells` are the cells of a batch; printed progress names the first of them and their number. On a GPU, products are
-    computed in TF32, and Poisson samples are drawn into buffers of a fixed size, which any sample exceeds with
-    probability at most 1e-10 (`overflow`). The noise multiplier is computed without this probability.
+    computed in TF32, and Poisson samples are drawn into buffers of a fixed size. The probability that any sample of a
+    run exceeds its buffer is at most 1e-10 (`overflow`). The noise multiplier is computed without this probability.
     """
     runtime: dict[str, Any] = {"device": place.device}
     if place.device != "cpu":

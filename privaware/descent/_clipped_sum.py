@@ -38,10 +38,9 @@ def clipped_sum(
     module for later calls. A change of the module (except of trainable values), the loss, the shape or type of an
     example, or torch's precision makes the next call probe again. If module or loss hold an object that may change
     without notice, every call probes. `module` is not changed. Dropout masks depend on a draw from torch's generator in
-    each call, and on an example's position. The sum has no noise yet. Give its sensitivity a margin for rounding: n
-    examples are added in float32, so removing one moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% of
-    the clipping norm at n = 256). This bound holds only if the shape of the batch and the positions of all other
-    examples stay the same. `Descent` ensures both.
+    each call, and on an example's position. The sum has no noise yet. Give its sensitivity a margin for rounding in
+    float32: removing one of n examples moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% at n = 256), if
+    the shape of the batch and the positions of all other examples stay the same, as `Descent` ensures.
 
     Parameters
     ----------

@@ -377,11 +377,12 @@ def with_persons(frame: pd.DataFrame, X: Any, schema: Schema) -> pd.DataFrame:
 
 
 def named_frame(X: Any, checked: np.ndarray, schema: Schema) -> pd.DataFrame:
-    """Return the rows as a data frame.
+    """Return the rows `X` as a data frame.
 
-    A data frame `X` keeps its column names, as text; its values come from `checked` if `checked` holds floats. An array
-    gets the column names of the schema, in their order, and raises `WrongInput` if it has another number of columns. If
-    the schema has no columns, the result for an array has none either.
+    `checked` are the values of `X` after validation (rows, columns). A data frame `X` keeps its column names, as text;
+    its values come from `checked` if `checked` holds floats, and otherwise from `X`. For an array `X`, the values come
+    from `checked`, with the column names of the schema, in their order; another number of columns raises `WrongInput`.
+    If the schema has no columns, the result for an array has its rows and no column.
     """
     if isinstance(X, pd.DataFrame):
         frame = pd.DataFrame(checked) if checked.dtype == np.float64 else X.reset_index(drop=True)

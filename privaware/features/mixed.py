@@ -80,7 +80,7 @@ class Mixed:
 
     @cached_property
     def _chain(self) -> tuple[Any, ...]:
-        """The features that read the image, in order, if `image` is given; else the feature that reads the texts."""
+        """Return the features of the image, in the order in which they are applied, or else the one for the texts."""
         return tuple(features.build(dict(each)) for each in self.image or (self.text,))
 
     def __call__(self, x: np.ndarray, schema: Schema) -> np.ndarray:
@@ -107,10 +107,10 @@ class Mixed:
         return sum(columns for columns, _ in self.parts(schema))
 
     def parts(self, schema: Schema) -> tuple[tuple[int, float], ...]:
-        """Return the number of columns and the norm of each feature block: of the texts or the image, then the others.
+        """Return (number of columns, norm) of each feature block: of the texts or the image, then of the other columns.
 
-        For the block of the other columns, the factor on it stands in place of its norm. If one feature of several
-        blocks reads the image, such as `extractor`, each of its blocks counts by itself.
+        For the block of the other columns, the second number is not its norm but the factor that multiplies the block.
+        If the feature that reads the image makes several blocks, as `extractor` does, each of them has its own entry.
         """
         of_whole = self._whole_schema(schema)
         read: Sequence[tuple[int, float]] = getattr(self._chain[0], "parts", ()) if len(self._chain) == 1 else ()

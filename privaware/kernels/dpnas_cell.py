@@ -262,8 +262,8 @@ def conv_norm_activation(
     `x` and `y` are (n, channels, height, width). The convolution is depthwise, with a window of 3 x 3 and zeros beyond
     the edges. `weight` is (models, channels, 1, 3, 3), and each model has equally many consecutive examples. The group
     norm has `groups` groups and adds `eps` to a variance. `kind` is the number of the activation in `ACTIVATIONS`. With
-    `keep`, return the normalised values and each group's scale for `conv_norm_activation_backward`; otherwise return
-    None.
+    `keep`, return the normalised values, shaped as `x`, and the factor (n, groups) that normalised each group, for
+    `conv_norm_activation_backward`; otherwise return None.
     """
     rows = len(x)
     normed = y.new_empty(x.shape) if keep else y

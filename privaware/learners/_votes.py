@@ -58,8 +58,8 @@ def voted_labels(vote: str, exact_votes: np.ndarray, noise: float, rng: Rng) -> 
 def is_confident(exact_votes: np.ndarray, least: float, noise: float, rng: Rng) -> np.ndarray:
     """Return a Boolean for each query: whether its largest number of votes plus Gaussian noise is at least `least`.
 
-    `exact_votes` (queries, classes) are the votes, and `least` is a number of votes. The noise has standard deviation
-    `noise * MARGIN`; each query gets its own.
+    `exact_votes` (queries, classes) are the votes, and `least` is a number of votes. Each query gets noise of its own
+    with standard deviation `noise * MARGIN`, where `MARGIN` is slightly above 1 and covers rounding errors.
     """
     each = np.full(len(exact_votes), noise)
     return np.asarray(rng.gaussian(exact_votes.max(axis=1), noise=each, sensitivity=MARGIN) >= least)

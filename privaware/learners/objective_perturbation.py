@@ -208,13 +208,14 @@ def fit_many(
     ridge: Any = 1.0,
     analysis: PureAnalysis | None = None,
 ) -> np.ndarray:
-    """Fit many pure private logistic regressions to the same rows, each as a separate release.
+    """Fit many pure private logistic regressions to the same rows, each as a separate release; charge no ledger.
+
+    There are as many problems as `epsilons` or, if they are more, `masks`; a single value is for all problems.
 
     Parameters
     ----------
     rows : numpy.ndarray
-        The private rows (rows, columns); entries that are not finite count as 0. The caller adds a constant column if
-        one is wanted.
+        The private rows (rows, columns) without a constant column; entries that are not finite count as 0.
     labels : numpy.ndarray
         Labels 0 and 1 (or -1 and 1): (rows,) for all problems, or (problems, rows).
     epsilons : float or array
@@ -235,11 +236,6 @@ def fit_many(
     -------
     numpy.ndarray
         Weights (problems, columns). If a minimum is not certified, `Refused` is raised and nothing is released.
-
-    Notes
-    -----
-    There are as many problems as `epsilons` or, if they are more, `masks`; a single value is for all problems. Nothing
-    is charged to a ledger.
 
     >>> rows = np.random.default_rng(0).random((50, 3))
     >>> weights = fit_many(rows, rows[:, 0] > 0.5, epsilons=[1.0, 1e9], rng=Rng(seed=1), norm=2.0)

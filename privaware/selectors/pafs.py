@@ -90,7 +90,8 @@ class Pafs(Selector):
     rate : float
         Sampling rate of DP-SGD, above 0 and at most 1.
     learning_rate : float
-        Learning rate of DP-SGD, for rows that are divided by sqrt(size + 1).
+        Learning rate of DP-SGD. It trains on rows divided by sqrt(size + 1), where `size` is the number of columns in
+        the set.
     held_out : float
         Fraction of the rows used for validation.
     keep : float

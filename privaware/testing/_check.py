@@ -65,9 +65,8 @@ def check_mechanism(
     1. The cost depends on public facts only, and neither more noise nor fewer columns of a table raise it.
     2. The mechanism does not crash, and its release is finite, on 0, 1 and 2 rows and on rows that are not finite.
     3. All randomness comes from `rng`.
-    4. Record and replay on neighbouring rows (a row added, removed, replaced or relabelled, as the schema's `relation`
-       and the mechanism's `unit` say) finds no exceeded sensitivity, and recorded calls cost no more than stated (not
-       for private selection).
+    4. Record and replay on neighbouring rows, by the schema's `relation` and the mechanism's `unit`, finds no exceeded
+       sensitivity; recorded calls cost no more than stated (not for private selection).
     5. A run leaves no state in the mechanism.
     6. Two-sided canary games prove no more than `epsilon`. They attack the release, and also all noised values if these
        can be noised again without another run.
@@ -77,8 +76,7 @@ def check_mechanism(
     mechanism : Mechanism
         The mechanism.
     schema, data : Schema and Data, optional
-        The schema, and rows to check on. Without `data`, synthetic rows of `schema` are used. Default schema: the one
-        of `data`, else `example()`.
+        The schema (default: `data.schema`, or `example()`), and the rows (default: synthetic rows of the schema).
     epsilon, delta : float
         The budget at which to check.
     games : int

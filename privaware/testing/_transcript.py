@@ -198,8 +198,7 @@ def redrawn_losses(
     """Return scores of many games from a few recorded runs, by noising the recorded exact values again.
 
     The row is sampled again in each game. The score of a game is its total privacy loss. Raise `WrongInput` if exact
-    values depend on noise or a sample of other rows, or if n consecutive Poisson samples belong to n noised values, one
-    each.
+    values depend on noise or a sample of other rows, or if each noised value has a Poisson sample of its own.
 
     Parameters
     ----------
@@ -208,8 +207,7 @@ def redrawn_losses(
     noise, seed
         The noise multiplier and the seed.
     games : int, optional
-        Number of games on each data set. By default from 4 to `MAX_GAMES` games, in which about `NOISED_NUMBERS`
-        numbers are noised.
+        Number of games on each data set; by default as many as noise about `NOISED_NUMBERS` numbers (4 to `MAX_GAMES`).
     count : int
         Number of times that a game repeats all releases; their losses are added.
 

@@ -190,7 +190,7 @@ class Cluster:
     def hold(self, view: View, make: Callable[[Any], Any], join: Join[Any] | None = None) -> int:
         """Let workers keep `make(part)` of each part of `view` in memory from the next sum on; return the key for it.
 
-        `join`, if given, merges small neighbouring parts, as in `Parts.held`.
+        `join`, if given, merges the results of `make` for small neighbouring parts, as in `Parts.held`.
         """
         key = next(self._keys)
         self._log.append(partial(_hold, key, view, make, join))

@@ -225,7 +225,7 @@ class RunOptions:
 
 
 def shows_run_options(verb: Verb) -> Verb:
-    """Decorate a verb so that `help` lists the run options instead of `**run_options`."""
+    """Decorate a public function, such as `fit`, so that Python's `help` lists the run options, not `**run_options`."""
     signature = inspect.signature(verb)
     parameters = [
         parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
