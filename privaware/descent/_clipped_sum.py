@@ -39,7 +39,7 @@ def clipped_sum(
     example, or torch's precision makes the next call probe again. If module or loss hold an object that may change
     without notice, every call probes. `module` is not changed. Dropout masks depend on a draw from torch's generator in
     each call, and on an example's position. The sum has no noise yet. Give its sensitivity a margin for rounding in
-    float32: removing one of n examples moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% at n = 256), if
+    float32: removing one of n examples moves the sum by up to `clipping_norm * n**2 * 2**-23` more (0.8% at n = 256) if
     the shape of the batch and the positions of all other examples stay the same, as `Descent` ensures.
 
     Parameters

@@ -215,12 +215,11 @@ def fit_many(
     Parameters
     ----------
     rows : numpy.ndarray
-        The private rows (rows, columns) without a constant column; entries that are not finite count as 0.
+        The private rows (rows, columns), with a constant column for an intercept; non-finite entries count as 0.
     labels : numpy.ndarray
         Labels 0 and 1 (or -1 and 1): (rows,) for all problems, or (problems, rows).
     epsilons : float or array
-        The epsilon of each problem, finite and above 0, or `WrongInput` is raised. Problem p costs
-        `Pure(epsilon=epsilons[p])` for the relation of `analysis`.
+        The epsilon of each problem, finite and above 0 (else `WrongInput`); its cost is `Pure(epsilon=epsilons[p])`.
     rng : Rng
         The source of noise.
     masks : numpy.ndarray, optional

@@ -80,8 +80,8 @@ def training_plan(
     `settings` are hyper-parameters of the learner. `time_limit`, in seconds, replaces the limit of the policy. `public`
     are public rows for a learner that needs them. `runtime` values (a device, a listener to progress) go to a learner
     that has fields of these names, and are not in the settings of the plan. The choice of "auto" depends on the device;
-    a named learner has the same cost on every device. Raise `WrongInput` for a budget, a learner or settings that do not
-    fit `schema`.
+    a named learner has the same cost on every device. Raise `WrongInput` if budget, learner or settings do not fit
+    `schema`.
     """
     recipe = Recipe(learner=learner, settings=dict(settings or {}))
     budget = {"epsilon": epsilon, "delta": delta}
