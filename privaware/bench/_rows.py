@@ -162,15 +162,15 @@ def bench_schema(rows: Mapping[str, Any], learner: type[Learner]) -> tuple[Schem
 def _expect_test_rows(source: datasets.Source, learner: type[Learner]) -> None:
     """Raise `WrongInput` if a data set has too few test rows for protocol "dpmlbench", which makes some of them public.
 
-    An ensemble needs `POOL + STUDENT_TEST` test rows, any other learner with public rows more than `2 * ANCHORS`. A
-    learner without public rows is not checked.
+    An ensemble needs `POOL + STUDENT_TEST` test rows, any other learner with public rows at least
+    `2 * (ANCHORS + 1)`. A learner without public rows is not checked.
     """
     if not learner.needs_public:
         return
     ensemble = learner.phase == "model ensemble"
     enough = source.test_rows >= POOL + STUDENT_TEST if ensemble else source.test_rows // 2 > ANCHORS
     if not enough:
-        words = f"at least {POOL + STUDENT_TEST:,}" if ensemble else f"more than {2 * ANCHORS:,}"
+        words = f"at least {POOL + STUDENT_TEST:,}" if ensemble else f"at least {2 * (ANCHORS + 1):,}"
         raise WrongInput(
             f"expected {words} test rows, from which protocol dpmlbench takes public rows, got {source.test_rows:,}; "
             'take protocol = "halves"'

@@ -205,7 +205,9 @@ class Sketch:
         return Sketch(_numbered(rows), _numbered(kept), {str(at): digest for at, digest in enumerate(digests)})
 
     def resembles(self, other: Sketch) -> bool:
-        """Return whether the two finished sketches are probably of tables with mostly the same rows.
+        """Return whether the two finished sketches are probably of tables that share rows.
+
+        At least half the rows of the smaller table are then probably in the larger one, which may be much larger.
 
         One of three is enough: an equal digest of one column, two samples of rows that share most of their hashes, or
         `COLUMNS` columns whose values are mostly the same.

@@ -122,16 +122,17 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
 
 
 def _expect_plain(loader: Any) -> None:
-    """Raise `WrongInput` if a DataLoader has a collate function of the caller: it could make a row depend on others.
+    """Raise `WrongInput` if a DataLoader has a collate function of the caller.
 
-    A DataLoader whose `batch_size` is None has no batches, so its collate function is allowed.
+    With batches it could make a row depend on others. Without them (`batch_size` None) it would not be applied, because
+    rows are read from the data set.
     """
-    from torch.utils.data import default_collate
+    from torch.utils.data import default_collate, default_convert
 
-    if loader.collate_fn is not default_collate and loader.batch_size is not None:
+    if loader.collate_fn not in (default_collate, default_convert):
         raise WrongInput(
-            "expected a DataLoader without a collate_fn, which sees several rows at once and so could make one depend "
-            "on another; transform single rows in the data set, or pass tensors"
+            "expected a DataLoader without a collate_fn, because rows are read from its data set; transform single "
+            "rows in the data set, or pass tensors"
         )
 
 

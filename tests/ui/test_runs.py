@@ -86,7 +86,7 @@ def test_plan_for_rows_of_another_file_offers_no_charge(stub: Served, place: Pat
     before = contents(place)
     plan = {"data": "part.csv", "target": "y", "learner": "majority"}
     text = stub.ask(f"/{TOKEN}/plan", form=plan)[1]
-    assert "most rows of &#39;part.csv&#39; were charged to" in text
+    assert "&#39;part.csv&#39; probably shares rows with a table that was charged to" in text
     assert 'action="fit"' not in text
     assert "A new ledger" not in text
     assert 'action="fit"' in stub.ask(f"/{TOKEN}/plan", form={**plan, "new_ledger": "on"})[1]
@@ -457,7 +457,7 @@ def test_resumed_run_makes_no_new_ledger(place: Path) -> None:
     with served(place) as page:
         act(page, "resume")
         text = page.until("run/fit/new", ">failed<")
-    assert "this run cannot continue on its charge" in text or "most rows of" in text
+    assert "this run cannot continue on its charge" in text or "probably shares rows with" in text
     assert not (place / "people.csv.ledger").exists()
 
 

@@ -161,7 +161,9 @@ def test_rows_without_a_target_are_said_to_python_too(frame: pd.DataFrame, schem
     assert "left out" not in f"{result!r} {result.json()}"
     assert "'always' (left out by the schema)" in result.notices[1]
     assert not any("left out" in file.read_text(errors="replace") for file in (tmp_path / "m").iterdir())
-    with pytest.warns(OverlapWarning, match="most of these rows are charged to another ledger too"):
+    with pytest.warns(
+        OverlapWarning, match="a table that probably shares rows with this one is charged to another ledger too"
+    ):
         complete = fit(frame, target="y", schema=schema, epsilon=1.0, learner="majority", ledger=tmp_path / "l")
     assert complete.notices == []
 

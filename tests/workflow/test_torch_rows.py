@@ -90,6 +90,7 @@ class Ragged(Pairs):
         ((DataLoader(Stream()),), "can be read by position"),
         ((Stream(),), "can be read by position"),
         ((DataLoader(TensorDataset(X, Y), collate_fn=lambda items: items),), "collate_fn"),
+        ((DataLoader(TensorDataset(X, Y), batch_size=None, collate_fn=lambda item: item),), "collate_fn"),
         ((DataLoader(TensorDataset(X, Y)), Y), "targets inside"),
         ((DataLoader(Records()),), "pairs"),
         ((DataLoader(Ragged()),), "same shape"),

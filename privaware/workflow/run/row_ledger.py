@@ -271,7 +271,7 @@ def _place_of_rows(source: Source, options: RunOptions, event: Event) -> Path:
 
 
 def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
-    """Raise `WrongInput` if there are `similar` ledgers, which were charged for most of the rows of `source`.
+    """Raise `WrongInput` if there are `similar` ledgers, of tables that probably share rows with `source`.
 
     `event` is the cost of this run, for the message. The owner must say whether the rows get a new budget.
     """
@@ -284,9 +284,9 @@ def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
         options = ""
     raise WrongInput(
-        f"most rows of '{source.name}' were charged to '{other.path}', with other columns or a few rows more or "
-        f"less{cost}; say --ledger '{other.path}'{options} to charge them there, or --new-ledger if they are other "
-        "people"
+        f"'{source.name}' probably shares rows with a table that was charged to '{other.path}': half the rows of the "
+        f"smaller table, or more, seem to be in both{cost}; say --ledger '{other.path}'{options} to charge them there, "
+        "or --new-ledger if they are other people"
     )
 
 

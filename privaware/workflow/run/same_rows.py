@@ -1,4 +1,4 @@
-"""The ledgers that were charged for the same rows, or for most of them, and the epsilon of all of them together."""
+"""The ledgers of the same rows, or of tables that share rows with them, and the epsilon of all of them together."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["SOME", "OtherLedger", "SameRows", "similar_ledgers"]
 ALL, MOST, SOME = "all", "most", "some"
 AMOUNTS = {
     frozenset({ALL}): "these rows are",
-    frozenset({MOST}): "most of these rows are",
-    frozenset({ALL, MOST}): "these rows, or most of them, are",
+    frozenset({MOST}): "a table that probably shares rows with this one is",
+    frozenset({ALL, MOST}): "these rows, or tables that probably share rows with them, are",
 }
-"""Subject and verb of the sentence about ledgers that were charged for so many of the rows."""
+"""Subject and verb of the sentence about other ledgers, by their values of `OtherLedger.rows`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,8 @@ class OtherLedger:
     charges
         The charges of the other ledger.
     rows
-        "all" if it was charged for exactly the same rows, "most" if its table shares most of these rows, "some" if it
+        "all" if it was charged for exactly the same rows, "most" if its table resembles the table of these rows (see
+        `Sketch.resembles`: half the rows of the smaller table, or more, are probably in both), "some" if it
         was charged for an earlier fit of this process that shares rows with them.
     """
 
@@ -209,10 +210,10 @@ class SameRows:
 
 
 def similar_ledgers(digest: str, sketch: Sketch | None) -> list[KnownLedger]:
-    """Return the ledgers of other tables that share most of the rows of a table (`Sketch.resembles`).
+    """Return the ledgers of other tables that probably share rows with a table (`Sketch.resembles`).
 
-    The table is known by its `digest` and its `sketch`. Other tables may have other columns, or a few rows more or
-    fewer. Without a sketch no ledger is returned.
+    The table is known by its `digest` and its `sketch`. Other tables may have other columns, and more or fewer rows.
+    Without a sketch no ledger is returned.
     """
     ledgers: list[KnownLedger] = []
     for other, content in known_sketches() if sketch is not None else ():
