@@ -207,8 +207,9 @@ def _ledger_total(given: Ledger | str | Path | None) -> str:
 
 def _warn_of_open_bounds(rows: pd.DataFrame, schema: Schema) -> None:
     """Warn, once in a process, if a column of floats has no bounds: an uncharged step may have computed it."""
-    open_numbers = [column.name for column in schema.used if column.kind == "number" and not column.bounded]
-    if OpenBoundsWarning in _warned or not any(rows[name].dtype.kind == "f" for name in open_numbers):
+    open_numbers = {column.name for column in schema.used if column.kind == "number" and not column.bounded}
+    floats = {str(name) for name, kind in rows.dtypes.items() if kind.kind == "f"}  # not the parts of a date
+    if OpenBoundsWarning in _warned or not open_numbers & floats:
         return
     _warned.add(OpenBoundsWarning)
     warn_caller(

@@ -19,8 +19,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_methods_subset_invariance, parametrize_with_checks
 
 from privaware import Ledger, PrivateClassifier, PrivateRegressor, PrivateSelector, Schema, load, verify
-from privaware.errors import BudgetExceeded, WrongInput
-from privaware.estimators import EXPECTED_FAILED_CHECKS, PrivateNormaliser, _overlap
+from privaware.errors import BudgetExceeded, OpenBoundsWarning, WrongInput
+from privaware.estimators import EXPECTED_FAILED_CHECKS, PrivateNormaliser, _declared, _overlap
 from privaware.events import Approximate, Gaussian, leaves
 from privaware.schema import Column
 from privaware.testing import BrokenPromise, neighbours, replay, rows_for
@@ -473,6 +473,18 @@ def test_date_columns_are_read_as_fit_reads_them(convert):
     assert (when.kind, "hour" in when.known_parts and not when.parts) == ("date", convert != "days")
     assert model.score(X, y) > 0.85
     assert PrivateNormaliser(epsilon=4.0, random_state=0).fit(X).transform(X).shape[0] == len(y)
+
+
+def test_dates_without_seed_are_fitted_and_floats_are_warned_of(tmp_path, monkeypatch):
+    """A user has no seed, and is warned of open bounds; the parts of a date are no columns of X."""
+    frame, y = timed()
+    frame = frame.assign(born=frame["when"].dt.normalize(), visits=range(len(y)))[["born", "visits"]]
+    monkeypatch.setattr(_declared, "_warned", set())
+    ledger = Ledger.create(tmp_path / "l.ledger", limit=9.0)
+    model = PrivateClassifier(epsilon=4.0, learner="linear", ledger=ledger).fit(frame, y)
+    assert len(model.predict(frame)) == len(y)
+    with pytest.warns(OpenBoundsWarning):
+        PrivateClassifier(epsilon=4.0, learner="linear", ledger=ledger).fit(frame.assign(size=0.5), y)
 
 
 def test_missing_dates_are_refused_unless_said_otherwise():
