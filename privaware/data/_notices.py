@@ -245,8 +245,9 @@ def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
     rare = [name for name in schema.classes if rows.get(name, 0) < RARE]
     if not rare or len(rare) == len(schema.classes):
         return []
+    have = "has" if len(rare) == 1 else "have"
     return [
-        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes have fewer than {RARE} rows. Classes "
+        f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes {have} fewer than {RARE} rows. Classes "
         "are treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists "
         "them)."
     ]

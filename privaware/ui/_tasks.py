@@ -232,7 +232,8 @@ def number_of(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise WrongInput(f"expected {name.replace('_', ' ')} as a number, got {text!r:.40}") from None
+        point = " with a point, such as 1.5" if "," in text else ""
+        raise WrongInput(f"expected {name.replace('_', ' ')} as a number{point}, got {text!r:.40}") from None
 
 
 def _number(folder: Folder, name: str, text: str) -> float:

@@ -118,7 +118,7 @@ def test_classes_of_few_rows_are_said_without_their_names() -> None:
     schema = replace(by_type(frame), reviewed=True)  # as where bounds are paid for
     (sentence,) = notices(read(frame), schema)
     assert notices(read(frame), replace(schema, assumed=())) == []  # declared
-    assert sentence.startswith("'y': 1 of 3 classes have fewer than 5 rows. Classes are treated as public")
+    assert sentence.startswith("'y': 1 of 3 classes has fewer than 5 rows. Classes are treated as public")
     assert "yse" not in sentence
 
 
@@ -128,7 +128,7 @@ def test_classes_of_few_images_are_said() -> None:
     schema = replace(typed(raw, target="class"), reviewed=True)
     (sentence,) = notices(raw, schema)
     assert notices(raw, replace(schema, assumed=())) == []  # declared
-    assert sentence.startswith("'class': 1 of 3 classes have fewer than 5 rows. Classes are treated as public")
+    assert sentence.startswith("'class': 1 of 3 classes has fewer than 5 rows. Classes are treated as public")
 
 
 def test_role_is_used_and_number_of_a_card_is_not() -> None:

@@ -63,8 +63,10 @@ def _gap_words(candidate: str, facts: Mapping[str, Any]) -> str:
     common = set(alike[0]).intersection(*alike)
     gaps = {name: sum(max(scores.values()) - scores[name] for scores in alike) / len(alike) for name in common}
     others = [gap for name, gap in gaps.items() if name != candidate]
-    closest = ", and every other candidate was further below" if others and gaps[candidate] < min(others) else ""
-    return f"On average it was {100 * gaps[candidate]:.1f} points below the best candidate of a run{closest}."
+    points = f"{100 * gaps[candidate]:.1f} points"
+    if others and gaps[candidate] < min(others):
+        return f"On average it lost {points} to the best candidate of a run, less than any other candidate."
+    return f"On average it was {points} below the best candidate of a run."
 
 
 def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:

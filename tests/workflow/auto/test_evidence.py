@@ -19,8 +19,7 @@ def cells(form: str) -> list[dict[str, Any]]:
     [
         (
             "a",
-            "best 0 times. On average it was 4.5 points below the best candidate of a run, and every other candidate "
-            "was further below.",
+            "best 0 times. On average it lost 4.5 points to the best candidate of a run, less than any other candidate.",
         ),
         ("b", "best once. On average it was 7.0 points below the best candidate of a run."),
     ],
