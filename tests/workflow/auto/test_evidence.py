@@ -19,7 +19,8 @@ def cells(form: str) -> list[dict[str, Any]]:
     [
         (
             "a",
-            "best 0 times. On average it lost 4.5 points to the best candidate of a run, less than any other candidate.",
+            "best 0 times. On average it lost 4.5 points to the best candidate of a run, less than any other "
+            "candidate.",
         ),
         ("b", "best once. On average it was 7.0 points below the best candidate of a run."),
     ],
