@@ -26,10 +26,10 @@ MICROBATCH = 4096
 """Largest number of rows in one forward pass."""
 PROBED_ROWS = 256
 """Largest number of rows with which `Model.depends_on` probes a column."""
-PROBED_VALUES = 4
+PROBED_VALUES = 8
 """Largest number of values of a column that `Model.depends_on` tries."""
 STRONG_CHANGE = 0.1
-"""Smallest change of the outputs (probabilities, or fractions of the range of the target) of a column that matters."""
+"""Smallest mean change of the outputs (probabilities, or fractions of the target's range) by a column that matters."""
 TENSORS = "model.safetensors"
 """Name of the tensor file in a model folder."""
 
@@ -320,19 +320,22 @@ class Model(Summarised):
                 )
 
     def depends_on(self, raw: Raw, name: str) -> bool:
-        """Return whether some value of an empty column of a table would change the predictions by `STRONG_CHANGE`.
+        """Return whether values in an empty column of a table would change the predictions by `STRONG_CHANGE`.
+
+        The change is the mean over up to `PROBED_VALUES` values: single values, above all at the ends of the range, may
+        change the predictions much where the noise of training is large, although most values hardly change them.
 
         Parameters
         ----------
         raw
-            Rows of a table in which the column is empty. The change is the mean over the first `PROBED_ROWS` of them.
+            Rows of a table in which the column is empty. Only the first `PROBED_ROWS` of them are used.
         name
             The name of the column.
 
         Returns
         -------
         bool
-            Whether one of up to `PROBED_VALUES` values changes the predictions so much. False for a table of images.
+            Whether the values change the predictions so much. False for a table of images.
         """
         if raw.frame is None or self.schema.has_images:
             return False
@@ -350,7 +353,7 @@ class Model(Summarised):
         changes = [
             np.abs(predicted(**{name: np.full(len(few), value)}) - now).sum(axis=1) for value in _some_values(column)
         ]
-        return any(change.mean() >= STRONG_CHANGE for change in changes)
+        return bool(changes) and float(np.mean(changes)) >= STRONG_CHANGE
 
     def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
@@ -460,10 +463,14 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def _some_values(column: Column) -> list[Any]:
-    """Return up to `PROBED_VALUES` values of a column: dates as days, times as hours, and truth values as 0 and 1."""
+    """Return up to `PROBED_VALUES` values of a column: dates as days, times as hours, and truth values as 0 and 1.
+
+    Numbers, dates and times are the centres of equal parts of their range; dates are whole days, without an hour.
+    """
     if column.kind in ("number", "date", "time"):
         low, high = (0.0, 24.0) if column.low is None or column.high is None else (column.low, column.high)
-        return [float(value) for value in np.linspace(low, high, PROBED_VALUES)]
+        centres = [low + (high - low) * (part + 0.5) / PROBED_VALUES for part in range(PROBED_VALUES)]
+        return [float(np.floor(day)) for day in centres] if column.kind == "date" else centres
     return ["0", "1"] if column.kind == "boolean" else list(column.categories[:PROBED_VALUES])
 
 

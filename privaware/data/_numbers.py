@@ -3,19 +3,22 @@
 A currency sign or code may stand before or after a number, and a percent sign after it (`12%` is 12). Commas or
 apostrophes may separate groups of three digits. Parentheses mean a minus sign, except around a whole number alone,
 which may be a footnote mark. A unit of `MEASURES` may follow a number: `70 kg` is 70, and nothing is converted. Units
-and codes of currencies are read in any case, because undecided columns are folded before their kinds are counted.
+and codes of currencies are read in any case of their ASCII letters, because undecided columns are folded before their
+kinds are counted. Where the case would decide between two units, or `M` may mean a million, the unit has no name.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 
 __all__ = ["CURRENCY", "measure_of", "number_of", "plain_number_of"]
 
 CURRENCY = (
-    r"(?:[$¢£¤¥฿\x{20a0}-\x{20cf}]|US\$|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|ZAR|kr|zł)"
+    r"(?:[$¢£¤¥฿\x{20a0}-\x{20cf}]|US\$|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|ZAR|kr|"
+    r"z[łŁ])"
 )
 """Signs and codes of currencies, in the syntax of RE2 (Arrow), which writes code points differently from Python."""
 _SIGN = CURRENCY.replace(r"\x{20a0}-\x{20cf}", "\u20a0-\u20cf")
@@ -29,14 +32,14 @@ MEASURES = (
 LETTERS = "g m l h"
 """Units of one letter, in upper or lower case, that may follow a number only after a blank."""
 _NAMES = sorted(MEASURES.split(), key=len, reverse=True)
-MEASURE = rf"(?:{'|'.join(map(re.escape, _NAMES))})"
-"""Pattern of `MEASURES` as they are written, in the syntax of both RE2 and Python."""
-_CANONICAL = {name.casefold(): name for name in (*LETTERS.split(), *_NAMES)}
+MEASURE = rf"(?:{'|'.join(map(re.escape, _NAMES)).replace('µ', '[µμΜ]')})"
+"""Pattern of `MEASURES` as they are written, with a micro sign or a Greek mu, in the syntax of both RE2 and Python."""
+_FOLDED = Counter(name.casefold() for name in _NAMES)
+_CANONICAL = {name.casefold(): name for name in (*LETTERS.split(), *_NAMES) if _FOLDED[name.casefold()] < 2}
 _DIGITS = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+|[1-9][0-9]{0,2}(?:['’][0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+"
 _WRITTEN = re.compile(
-    rf"(?P<sign>[-+−]?)\s*(?:{_SIGN}\s*)?(?P<second>[-+−]?)(?P<digits>{_DIGITS})"
-    rf"\s*(?:%|{_SIGN}|(?P<measure>{MEASURE}|(?<=\s)[{LETTERS.replace(' ', '')}]))?",
-    re.IGNORECASE,
+    rf"(?P<sign>[-+−]?)\s*(?:(?ai:{_SIGN})\s*)?(?P<second>[-+−]?)(?P<digits>{_DIGITS})"
+    rf"\s*(?:%|(?ai:{_SIGN})|(?P<measure>(?ai:{MEASURE})|(?<=\s)(?ai:[{LETTERS.replace(' ', '')}])))?"
 )
 _DIGIT = re.compile(r"[0-9]")
 
@@ -64,12 +67,16 @@ def number_of(word: str) -> float:
 def measure_of(word: str) -> str:
     """Return the unit of measure after a number, as `MEASURES` or `LETTERS` spell it, or an empty string.
 
+    The string is also empty for `M`, which may mean a million, and for `mw` and `Mw`, which may be mW or MW.
+
     >>> measure_of("7.5 KG"), measure_of("7 apples")
     ('kg', '')
     """
     match = _WRITTEN.fullmatch(word.strip())
     spelled = "" if match is None else match["measure"] or ""
-    return spelled if spelled in _NAMES else _CANONICAL.get(spelled.casefold(), spelled)  # mW is not MW
+    if spelled in _NAMES:
+        return spelled
+    return "" if spelled == "M" else _CANONICAL.get(spelled.casefold(), "")
 
 
 def plain_number_of(word: str) -> float:

@@ -362,7 +362,9 @@ def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], cl
 
 def without_persons(X: Any, schema: Schema | None) -> Any:
     """Return a data frame `X` without the column that identifies persons, unless it is a feature; else `X` itself."""
-    if schema is None or not isinstance(X, pd.DataFrame) or schema.unit in {column.name for column in schema.declared}:
+    if schema is None or not isinstance(X, pd.DataFrame):
+        return X
+    if schema.unit in ("row", "label", *(column.name for column in schema.declared)):
         return X
     return X[[name for name in X.columns if str(name) != schema.unit]]
 

@@ -27,8 +27,8 @@ __all__ = ["Ledger"]
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
 """Files of the ledgers that this process began to charge, in order; an interrupted command names them."""
-NO_TOTAL = "two such ledgers have no common total"
-"""Why runs on the same rows with different facts should rather become runs of one ledger."""
+NO_TOTAL = "two such ledgers then have no common total"
+"""What a second ledger for the same rows, with another unit or cap, means."""
 CHARGES_SHOWN = 5
 """Largest number of charges in a card for notebooks."""
 
@@ -438,7 +438,7 @@ class Ledger(Summarised):
             if not spent <= limit * (1 + SLACK):
                 raise WrongInput(
                     f"{lock.shown_path(self.path)}: expected a limit of at least {rounded_up(spent)}, which is"
-                    f" spent and cannot be taken back, got {_rounded.number(limit)}"
+                    f" spent and cannot be taken back, got {_exact(limit)}"
                 )
             changed = chain.append(db, entries[-1], entry)
         return self._noted(changed)
@@ -573,10 +573,10 @@ class Ledger(Summarised):
         if would <= limit * (1 + SLACK):
             return None
         refuse_endless(would, (*entries, entry), self.delta, lock.shown_path(self.path))
-        spent = rounded_up(self._epsilon(entries))
+        spent = _exact(rounded_up(self._epsilon(entries)))
         raise BudgetExceeded(
-            f"{entry.what} would bring the total to epsilon {rounded_up(would)}, past the limit of "
-            f"{_rounded.number(limit)} of {lock.shown_path(self.path)} (delta {rounded_up(self.delta)}, {spent} "
+            f"{entry.what} would bring the total to epsilon {_exact(rounded_up(would))}, past the limit of "
+            f"{_exact(limit)} of {lock.shown_path(self.path)} (delta {_exact(self.delta)}, {spent} "
             "already spent); ask for less, or raise the limit (`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
@@ -587,7 +587,7 @@ class Ledger(Summarised):
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
                 change = "leave --limit out, or change it with --set-limit"
-                way = change if name == "limit" else f"{self._way(name)}, because {NO_TOTAL}"
+                way = change if name == "limit" else self._way(name)
                 where = lock.shown_path(self.path)
                 raise WrongInput(
                     f"{where}: expected {name} {_shown(has)} as the ledger has it, got {_shown(value)}; {way}"
@@ -595,17 +595,23 @@ class Ledger(Summarised):
 
     def _way(self, name: str) -> str:
         """Return the advice in an error message to a run whose fact `name`, such as "delta", differs from this one."""
-        another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}"
+        another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}; {NO_TOTAL}"
+        shared = f", because all charges of a ledger share its {name}"
         ways = {
-            "delta": f"take --delta {_rounded.number(self.delta)}",
+            "delta": f"take --delta {_exact(self.delta)}{shared}",
             "cap": f"take --cap {self.facts.cap} {another}",
             "unit": f"take {self.unit_options} {another}",
         }
-        return ways.get(name, f"take data and a schema with the same {name}")
+        return ways.get(name, f"take data and a schema with the same {name}{shared}")
 
 
 def _shown(fact: Any) -> str:
-    return _rounded.number(fact) if isinstance(fact, float) else f"{fact!r:.120}"
+    return _exact(fact) if isinstance(fact, float) else f"{fact!r:.120}"
+
+
+def _exact(value: float) -> str:
+    """Return a number with all its digits, such as 1e-5, so that different numbers look different."""
+    return _rounded.number(value, digits=17)
 
 
 def _rolled_back(path: Path, lost: int) -> str:

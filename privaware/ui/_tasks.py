@@ -292,7 +292,10 @@ PREDICT_FIELDS: Fields = {
     **READING_FIELDS,
     "keep": (_names, "Columns to copy to the predictions"),
     "keep_formulas": (_flag, "Keep cells that a spreadsheet would run as formulas"),
-    "allow_unreadable": (_flag, "Predict although most values of a column cannot be read"),
+    "allow_unreadable": (
+        _flag,
+        "Predict although most values of a column cannot be read, or a strongly used column is empty",
+    ),
 }
 """Fields of the form of `predict`, named like its options."""
 AUDIT_FIELDS: dict[str, Fields] = {

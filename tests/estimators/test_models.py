@@ -437,6 +437,17 @@ def visits(rows: int = 1200) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, np.where(frame["age"] > 45, "old", "young")
 
 
+@pytest.mark.parametrize("name", ["row", "label"])
+def test_unused_column_named_row_or_label_is_kept(name):
+    X = pd.DataFrame({"a": np.linspace(0, 1, 60), name: np.arange(60)})
+    y = np.where(X["a"] > 0.5, "yes", "no")
+    column = Column(name="a", low=0, high=1)
+    schema = Schema(columns=(column,), target="y", classes=("no", "yes"), rows=60, unit=name)
+    model = PrivateClassifier(schema=schema, learner="majority", random_state=0).fit(X, y)
+    assert list(model.feature_names_in_) == ["a", name]
+    assert len(model.predict(X)) == 60
+
+
 def test_unit_protects_all_rows_of_a_person(tmp_path):
     frame, y = visits()
     ledger = tmp_path / "visits.ledger"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -259,7 +260,7 @@ def test_change_of_limit_is_an_entry(ledger: Ledger, path: Path) -> None:
     assert (entry.kind, entry.limit, entry.who) == ("limit", 5.0, "ann")
     assert ledger.entries()[-1] == entry
     assert Ledger.open_or_create(path, limit=5, delta=DELTA).limit == 5.0
-    with pytest.raises(WrongInput, match=r"expected limit 5"):
+    with pytest.raises(WrongInput, match="expected limit 5 as the ledger has it"):
         Ledger.open_or_create(path, limit=1.0, delta=DELTA)
     ledger.spend(pure(3.0), what="much")
     assert Ledger.verify(path) == []
@@ -291,8 +292,30 @@ def test_one_ledger_holds_one_delta_unit_and_relation(
 ) -> None:
     same = Ledger.open_or_create(path, limit=None, delta=None)
     assert same == ledger
-    with pytest.raises(WrongInput, match=f"expected {next(iter(other))} .*; {way}, because two such ledgers"):
+    with pytest.raises(WrongInput, match=f"expected {next(iter(other))} .*; {way}(, because all charges|; two)"):
         Ledger.open_or_create(path, limit=None, **other)
+
+
+def test_compared_and_advised_numbers_are_exact(path: Path) -> None:
+    ledger = Ledger.create(path, limit=1.00000001, delta=8.10005e-7)
+    said = "expected delta 8.10005e-7 as the ledger has it, got 8.1000500001e-7; take --delta 8.10005e-7,"
+    with pytest.raises(WrongInput, match=re.escape(said)):
+        Ledger.open_or_create(path, limit=None, delta=8.1000500001e-7)
+    with pytest.raises(WrongInput, match=r"expected limit 1\.00000001 as the ledger has it, got 1;"):
+        Ledger.open_or_create(path, limit=1, delta=None)
+    with pytest.raises(WrongInput, match=r"expected delta 8\.10005e-7 as the ledger has it, got 1e-5;"):
+        Ledger.open_or_create(path, limit=None, delta=1e-5)
+    ledger.spend(pure(1.0), what="a count")
+    said = r"past the limit of 1\.00000001 of .* \(delta 8\.10005e-7, 1 already spent\)"
+    with pytest.raises(BudgetExceeded, match=said):
+        ledger.spend(pure(1.0), what="another count")
+
+
+def test_advice_says_what_another_ledger_would_mean(path: Path) -> None:
+    Ledger.create(path, limit=1.0, unit="person", cap=3)
+    said = "--ledger FILE to begin one for the other unit; two such ledgers then have no common total"
+    with pytest.raises(WrongInput, match=said):
+        Ledger.open_or_create(path, limit=None)
 
 
 def test_another_unit_than_the_ledger_has_names_its_option(path: Path) -> None:

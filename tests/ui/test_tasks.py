@@ -144,6 +144,12 @@ def test_option_becomes_the_label_of_its_field(sentence: str, shown: str) -> Non
     assert with_labels(sentence, "fit") == shown
 
 
+def test_label_of_allow_unreadable_names_both_cases() -> None:
+    shown = with_labels("predict without it by --allow-unreadable", "predict")
+    assert "cannot be read" in shown
+    assert "is empty" in shown
+
+
 def test_option_is_the_field_of_the_form_that_was_sent() -> None:
     assert with_labels("take a .parquet file for --out", "predict") == (
         "take a .parquet file for “Format of the predictions”"

@@ -15,6 +15,7 @@ from PIL import Image
 from privaware import fit, load, predict
 from privaware.data import Data, _csv, read
 from privaware.errors import WrongInput
+from privaware.model import STRONG_CHANGE
 from privaware.schema import Column, Schema
 from privaware.workflow.predict import ReleasedModel, outside_sentences, predictions_for_owner
 
@@ -269,6 +270,22 @@ def test_empty_column_is_named_if_it_is_hardly_used(strong: Path, tmp_path: Path
     assert result["outside"]["level"]["missing"] == 250
     assert not any("missing" in sentence for sentence in outside_sentences(result))
     assert len(load(strong / "m").predict(rows.assign(level=np.nan).head(19))) == 19
+
+
+def test_empty_column_of_noise_is_not_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame({"number": rng.uniform(0, 100, 2000).round(2)})
+    rows["day"] = (pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1500, 2000), "D")).strftime("%Y-%m-%d")
+    rows["y"] = np.where(rows["number"] > 50, "yes", "no")
+    number = Column(name="number", low=0, high=100, missing="category")
+    day = Column(name="day", kind="date", low="2010-01-01", high="2034-01-01", missing="category")
+    schema = Schema(columns=(number, day), target="y", classes=("no", "yes"), rows=2000)
+    fit(rows, schema=schema, epsilon=1.0, learner="linear", seed=6, out=tmp_path / "m")
+    model = load(tmp_path / "m")
+    with_days, without = (model.predict_proba(part) for part in (rows, rows.assign(day=None)))
+    assert np.abs(with_days - without).sum(axis=1).mean() / 2 < STRONG_CHANGE
+    with pytest.raises(WrongInput, match="'number': expected values, but all 2000 are missing"):
+        model.predict(rows.assign(number=np.nan))
 
 
 def test_loaded_model_refuses_an_unreadable_column(tmp_path: Path, many: pd.DataFrame) -> None:

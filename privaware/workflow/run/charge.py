@@ -397,8 +397,8 @@ class ChargedRun:
         self.ledger, self.entry, self.name = ledger, entry, entry.run
         with _output.disk_errors(folder, RESUMES):
             end_publication(folder, entry.time)
-        self._load(folder)
         self.say(f"This run has already finished, so nothing is charged. Its result is in {str(folder)!r}.")
+        self._load(folder)
         return True
 
     def _ledger_place(self) -> Path | Ledger:
@@ -612,7 +612,8 @@ class ChargedRun:
         """Read the published result in `folder`: set `model`, `search` and `score`, or `result` if it is not a model.
 
         For a model, the considered learners of the plan are read, too, and the model is scored on the test rows, if
-        there are any. Say so if the owner's statement of this call differs from the released statement, which stays.
+        there are any (`_score_again`). Say so if the owner's statement of this call differs from the released
+        statement, which stays.
         """
         self.result = published_result(folder)
         statement, way = (self.result or {}).get("description") or {}, ""
@@ -620,13 +621,27 @@ class ChargedRun:
             released = load(folder)
             self.model, self.search, self.score = released, released.card.search, released.card.score
             self.plan = replace(self.plan, considered=released.card.considered)
-            self.test_rows = self.source.read_test_rows(self.plan.schema)
-            self._score(released)
+            self._score_again(released)
             statement = released.card.description
             way = f"; `privaware report {shlex.quote(str(folder))} --describe FILE --out PAGE` shows another"
         if self.options.describe is not None and self.description != statement:
             self._notify(f"{OLD_STATEMENT}{way}.")
         self.description = statement
+
+    def _score_again(self, released: Model) -> None:
+        """Score the model of a finished run on the test rows of this call, if there are any.
+
+        The result is complete without a score, so test rows that cannot be used do not stop the command. A notice says
+        why they are not scored; without a listener (`say`), it is a warning.
+        """
+        try:
+            self.test_rows = self.source.read_test_rows(self.plan.schema)
+            self._score(released)
+        except PrivawareError as problem:
+            self.test_rows = None
+            self._notify(f"The test rows cannot be scored: {problem}.")
+            if self.options.say is None:
+                warn_caller(self.notices[-1])
 
     def _key(self) -> str:
         return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)

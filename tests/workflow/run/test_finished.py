@@ -12,6 +12,7 @@ import pytest
 from privaware import fit, select
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
+from privaware.workflow.run.staging import Staged
 from tests.cli.people import write_people
 
 
@@ -61,6 +62,43 @@ def test_other_run_in_the_same_folder_is_refused(people: Path, change: str) -> N
         more["ledger"] = people.parent / "other.ledger"
     with pytest.raises(WrongInput, match="holds a finished model"):
         call(people, **more)
+
+
+@pytest.mark.parametrize("reason", ["there is nothing called", "expected a target"])
+@pytest.mark.parametrize("published", [True, False])
+def test_unusable_test_rows_do_not_hide_the_result(
+    people: Path, reason: str, published: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = write_people(people.parent / "test.csv", rows=50, seed=1)
+    if published:
+        assert call(people, test=test).internal["test_score"] is not None
+        first = "This run has already finished, so nothing is charged."
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(Staged, "publish", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                call(people, test=test)
+        first = "This run had finished without publishing its result. The result is published now."
+    if reason.startswith("there"):
+        test.unlink()
+    else:
+        test.write_text("age,town\n20,n\n")
+    count, said = entries(people), list[str]()
+    again = call(people, said, test=test)
+    assert entries(people) == count
+    assert again.model is not None
+    assert again.internal == {"test_score": None}
+    assert said[0].startswith(first)
+    assert said[1].startswith("The test rows cannot be scored: ")
+    assert reason in said[1]
+    assert len(said) == 2
+    assert again.notices == said[1:]
+    with pytest.warns(UserWarning, match="^The test rows cannot be scored: "):
+        call(people, test=test)
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_finished_selection_is_read_again(tmp_path: Path) -> None:
