@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
-"""Documentation page about steps before an estimator in a pipeline."""
+"""Documentation page about pipelines: steps before an estimator, and how persons are protected."""
 _warned: set[type[Warning]] = set()
 """Classes of warnings that this process has already issued; each is issued once."""
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
@@ -173,7 +173,11 @@ class PrivateEstimator(BaseEstimator):
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
             if named or self.text:
-                raise WrongInput("expected X as a data frame with unit or text, which name columns, got an array")
+                names = ", ".join(map(repr, (*self.text, *((self.unit,) if named else ()))))
+                raise WrongInput(
+                    f"expected X as a data frame that has the columns of unit= and text= ({names:.80}), got an array; "
+                    f"give a data frame, or pass these columns by an earlier step of a pipeline ({HOW_TO})"
+                )
             if self.missing == "refuse" and self.unit is None:
                 return None
             X = _numbers(X)
@@ -181,7 +185,10 @@ class PrivateEstimator(BaseEstimator):
         columns = [str(name) for name in X.columns]
         for name in (*self.text, *((str(self.unit),) if named else ())):
             if name not in columns:
-                raise WrongInput(f"expected a column of X, got {name!r:.80}; {suggestion(name, columns)}")
+                raise WrongInput(
+                    f"expected a column of X, got {name!r:.80}; {suggestion(name, columns)}; in a pipeline, every step "
+                    f"before this one must pass the column on ({HOW_TO})"
+                )
         used = X.drop(columns=[name for name in X.columns if named and str(name) == self.unit])
         declared = schema_from_types(used, text=self.text, missing=self.missing)
         return replace(declared, unit=self.unit or "row", cap=self.cap)
