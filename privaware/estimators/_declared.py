@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
@@ -33,6 +35,7 @@ __all__ = [
     "as_pandas",
     "checked_input",
     "input_checks",
+    "known_arguments",
     "named_frame",
     "open_schema",
     "seed_of",
@@ -48,6 +51,23 @@ _warned: set[type[Warning]] = set()
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
 
 
+def known_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor refuse an unknown keyword by a `TypeError` with the name of the class and of the nearest one.
+
+    The decorated constructor keeps its signature, from which scikit-learn reads the parameters.
+    """
+    known = [name for name in inspect.signature(init).parameters if name != "self"]
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **settings: Any) -> None:
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"{type(self).__name__} has no argument {name!r:.80}; {suggestion(name, known)}")
+        init(self, *args, **settings)
+
+    return checked
+
+
 class PrivateEstimator(BaseEstimator):
     """Base class of all estimators: a budget, and the declared facts about X (`PrivateClassifier` explains them).
 
@@ -61,6 +81,7 @@ class PrivateEstimator(BaseEstimator):
     guarantee_: str
     assumptions_: list[str]
 
+    @known_arguments
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -256,11 +277,13 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
     """Validate `arrays`, X or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
     `validate_data` also sets, or compares, the number and names of the columns of `estimator`. `checks` are its further
-    arguments. Text among numbers raises `WrongInput`, which names only its position; so do an X of one dimension and
-    complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if `estimator` has a
-    setting `missing`. Other problems raise scikit-learn's `ValueError`.
+    arguments. Text among numbers raises `WrongInput`, which names only its position; so do a gap in y, an X of one
+    dimension and complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if
+    `estimator` has a setting `missing`. Other problems raise scikit-learn's `ValueError`.
     """
     X, *y = arrays
+    if y:
+        _expect_no_gap(y[0], "number" if y_numeric else "label")
     if isinstance(X, pd.DataFrame) and checks["dtype"] is None:  # NumPy has no common type of dates and numbers
         X = X.astype({name: object for name, values in X.items() if has_date_type(values)})
     try:
@@ -275,7 +298,15 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
             raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
         if "could not convert" not in str(problem):
             raise
-    raise _text_among_numbers(*arrays)
+    raise _text_in_target(*y) if checks["dtype"] is None else _text_among_numbers(*arrays)
+
+
+def _expect_no_gap(y: Any, what: str) -> None:
+    """Raise `WrongInput`, which names the row, if a value of the target `y` is missing; `what` is a value in words."""
+    values = np.asarray(y, dtype=object) if isinstance(y, (list, tuple)) else y
+    gaps = np.asarray(pd.isna(values)) if isinstance(values, (np.ndarray, pd.Series)) else np.zeros(0)
+    if gaps.ndim == 1 and gaps.any():
+        raise WrongInput(f"row {int(np.argmax(gaps)) + 1} of y: expected a {what}, got none; leave the row out")
 
 
 @contextmanager
@@ -302,10 +333,21 @@ def _numbers(X: Any) -> pd.DataFrame:
     raise _text_among_numbers(X)
 
 
-def _text_among_numbers(*arrays: Any) -> WrongInput:
-    """Return the error for text in `arrays`, X or X and y, which must hold numbers; it quotes no value."""
-    named = zip(("X", "y"), arrays, strict=False)
-    place = next(filter(None, (_place_of_text(values, name) for name, values in named)), "X")
+def _text_in_target(y: Any) -> WrongInput:
+    """Return the error for text in the target `y` of a regression; it quotes no value."""
+    place = _place_of_text(y, "y") or "y"
+    return WrongInput(
+        f"{place}: expected a number as the target of a regression, got text; for classes take PrivateClassifier, or "
+        "PrivateSelector with task='classification'"
+    )
+
+
+def _text_among_numbers(X: Any, *y: Any) -> WrongInput:
+    """Return the error for text in `X`, which must hold numbers, or else in the target `y`; it quotes no value."""
+    place = _place_of_text(X, "X")
+    if y and not place:
+        return _text_in_target(*y)
+    place = place or "X"
     return WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
 
 

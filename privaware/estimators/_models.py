@@ -20,6 +20,7 @@ from privaware.estimators._declared import (
     as_pandas,
     checked_input,
     input_checks,
+    known_arguments,
     named_frame,
     open_schema,
     seed_of,
@@ -47,6 +48,7 @@ class PrivateModel(PrivateEstimator):
     model_: Model
     release_: Release
 
+    @known_arguments
     def __init__(
         self,
         epsilon: float = 1.0,

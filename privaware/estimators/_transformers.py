@@ -22,6 +22,7 @@ from privaware.estimators._declared import (
     as_pandas,
     checked_input,
     input_checks,
+    known_arguments,
     named_frame,
     open_schema,
     seed_of,
@@ -187,6 +188,7 @@ class PrivatePCA(PrivateTransformer):
 
     _method, _what = "pca", "principal components"
 
+    @known_arguments
     def __init__(
         self,
         n_components: int = 2,
@@ -241,6 +243,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
 
     _persons: str | None = None
 
+    @known_arguments
     def __init__(
         self,
         epsilon: float = 1.0,
