@@ -39,6 +39,7 @@ __all__ = [
     "named_frame",
     "open_schema",
     "seed_of",
+    "target_name",
     "unquoted",
     "with_persons",
     "without_persons",
@@ -390,19 +391,26 @@ def _column(name: str, values: pd.Series, missing: str | float) -> Column:
     return Column(name=name, kind="category", missing="category", unseen="other")
 
 
-def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
+def target_name(y: Any) -> str:
+    """Return the name of a series `y` if it is a text, as public as the name of a column; otherwise "target"."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name.strip() else "target"
+
+
+def open_schema(
+    estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = (), target: str = "target"
+) -> Schema:
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
     `classes` are the classes of the target; without them it is a regression. `typed` is the schema from the types of X,
     with its columns, unit and cap. If `typed` is None, all columns are numbers, named by `estimator.feature_names_in_`
     or else x0, x1 and so on, and the unit is a row. `shape` is the shape of X; the public number of rows is `shape[0]`.
-    The target is called "target", followed by underscores if a column has this name.
+    The target is called `target`, followed by underscores if a column has this name, or is the unit.
     """
     if typed is None:
         names = getattr(estimator, "feature_names_in_", [f"x{at}" for at in range(shape[1])])
         typed = Schema(columns=tuple(Column(name=str(name)) for name in names))
-    target = "target"
-    while target in {column.name for column in typed.columns}:
+    while target in {typed.unit, *(column.name for column in typed.columns)}:
         target += "_"
     assumed = ASSUMED + (("the classes, as the labels that occur in y",) if classes else ())
     return replace(typed, target=target, classes=classes, rows=shape[0], assumed=assumed)

@@ -26,6 +26,7 @@ from privaware.estimators._declared import (
     named_frame,
     open_schema,
     seed_of,
+    target_name,
     unquoted,
     with_persons,
     without_persons,
@@ -285,9 +286,9 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         schema, numbers = self._declared(X, self.task), self.task == "regression"
         checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
         if not numbers:
-            schema, _, target = with_classes(self, schema, checked.shape, target)
+            schema, _, target = with_classes(self, schema, checked.shape, target, target_name(y))
         elif self.schema is None:
-            schema = open_schema(self, schema, checked.shape)
+            schema = open_schema(self, schema, checked.shape, target=target_name(y))
         assert schema is not None
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)

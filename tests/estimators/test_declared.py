@@ -101,3 +101,21 @@ def test_unknown_argument_names_the_nearest_one(estimator: Any) -> None:
 def test_epsilon_that_is_no_number_is_refused_in_a_sentence(estimator: Any, epsilon: Any) -> None:
     with pytest.raises(WrongInput, match=r"expected epsilon > 0, got "):
         estimator(epsilon=epsilon).fit(np.arange(40.0)[:, None], np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("estimator", [PrivateClassifier, PrivateRegressor])
+def test_target_is_called_like_the_series_of_labels(estimator: Any) -> None:
+    X, y = pd.DataFrame({"a": np.arange(40.0)}), pd.Series(np.arange(40) % 2, name="returned")
+    model = estimator(epsilon=1.0, random_state=0)
+    assert model.fit(X, y).model_.schema.target == "returned"
+    assert model.fit(X, y.rename("a")).model_.schema.target == "a_"
+    assert (
+        model.fit(X, y.to_numpy()).model_.schema.target == model.fit(X, y.rename(None)).model_.schema.target == "target"
+    )
+
+
+def test_number_of_rows_is_assumed_once() -> None:
+    model = PrivateClassifier(random_state=0).fit(np.arange(40.0)[:, None], np.arange(40) % 2)
+    assert [fact for fact in model.assumptions_ if "number of rows" in fact] == [
+        "public: the number of rows, as the length of X, and every setting in the plan"
+    ]
