@@ -400,11 +400,10 @@ def assumptions(plan: PricedPlan) -> tuple[str, ...]:
         pretrained feature was trained. Trusted are the machine, its random generator and its arithmetic.
     """
     assumed = plan.schema.assumed
-    public = [f"public: {fact}" for fact in assumed if fact != ROWS]
-    declared = (
-        f"the schema, {ROWS}" if plan.schema.bounded else ROWS if assumed else f"what the schema declares, {ROWS}"
-    )
-    public.append(f"public: {declared} and every setting in the plan")
+    rows = max((fact for fact in assumed if fact == ROWS or fact.startswith(f"{ROWS},")), key=len, default=ROWS)
+    public = [f"public: {fact}" for fact in assumed if fact not in (ROWS, rows)]
+    given = "the schema, " if plan.schema.bounded else "" if assumed else "what the schema declares, "
+    public.append(f"public: {given}{rows}{',' if rows != ROWS else ''} and every setting in the plan")
     if unit(plan.mechanism) == "label":
         public.append("public: all features; only labels are protected")
     named = feature_names(plan.settings.get("features") or ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -194,7 +195,7 @@ def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: st
     Parameters
     ----------
     files : sequence of Path
-        The image files. A damaged file, and an image of another size than the first, raise `WrongInput`.
+        The image files. A damaged file, and an image of another size than most, raise `WrongInput`.
     named : callable
         Returns what a message calls the file at a position.
     where : str
@@ -209,11 +210,11 @@ def decoded_images(files: Sequence[Path], named: Callable[[int], str], where: st
     """
     expansion = Expansion(where, sum(file.stat().st_size for file in files))
     images = [_image(file, partial(named, at), expansion) for at, file in enumerate(files)]
-    size = images[0].shape[:2]
+    ((size, _),) = Counter(image.shape[:2] for image in images).most_common(1)
     for at, image in enumerate(images):
         if image.shape[:2] != size:
             raise WrongInput(
-                f"expected images of one size, but {named(at)} differs from the first"
+                f"expected images of one size, but {named(at)} differs from most"
                 f"{got(f'{image.shape[1]} x {image.shape[0]} instead of {size[1]} x {size[0]}')}; resize them"
             )
     mixed = [at for at, image in enumerate(images) if image.ndim != images[0].ndim]

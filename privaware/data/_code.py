@@ -98,9 +98,10 @@ def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
 def expect_columns(batch: Raw, schema: Schema) -> None:
     """Raise `WrongInput` if `batch` is no table, or lacks one of the used columns (`schema.declared`)."""
     if batch.columns is None:
+        wanted = "a folder of texts or a table" if schema.form == "text" else "a table"
         raise WrongInput(
-            f"expected a table, because the schema is of the form {schema.form!r}, got images; give the table, or use "
-            "another schema"
+            f"expected {wanted}, because the schema is of the form {schema.form!r}, got {batch.kind}; give {wanted}, "
+            "or use another model or schema"
         )
     known = set(batch.columns)
     if absent := [column.name for column in schema.declared if column.name not in known]:

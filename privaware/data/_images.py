@@ -76,13 +76,18 @@ def pixels(raw: Raw, shape: tuple[int, ...]) -> np.ndarray:
     """
     images = raw.images
     if images is None:
-        raise WrongInput("expected images for a schema of form 'image', got a table")
+        raise WrongInput(
+            f"expected images for a schema of form 'image', got {raw.kind}; give a folder of images, or use another "
+            "model or schema"
+        )
     if images.shape[1:] == (3, *shape[1:]) and shape[0] == 1:
         images = _grey(images)
     if images.shape[1:] == (1, *shape[1:]) and shape[0] == 3:
         images = np.repeat(images, 3, axis=1)
     if images.shape[1:] != shape:
-        raise WrongInput(f"expected images of shape {list(shape)}, got {list(images.shape[1:])}")
+        advice = "" if images.shape[2:] == shape[1:] else f"; scale the images to {shape[2]} x {shape[1]} pixels"
+        first = f" in {quoted(Path(raw.files[0]).name)}" if raw.files else ""
+        raise WrongInput(f"expected images of shape {list(shape)}, got {list(images.shape[1:])}{first}{advice}")
     if images.dtype.kind != "f":
         top = {"bool": 1, "uint16": 65535}.get(str(images.dtype), 255)
         return np.clip(images.astype(np.float32) / top, 0, 1)

@@ -202,6 +202,13 @@ class Raw:
             return list(self.cells)
         return None if self.frame is None else [str(name) for name in self.frame.columns]
 
+    @property
+    def kind(self) -> str:
+        """What the rows are, for a message: "a table", "images", "a folder of images" or "a folder of texts"."""
+        if self.columns is None:
+            return "a folder of images" if self.files else "images"
+        return "a folder of texts" if self.files and not self.image else "a table"
+
     def values(self, name: str) -> pd.Series | np.ndarray | Words | Spelt:
         """Return the column `name` of a table as it is stored.
 

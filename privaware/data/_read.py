@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privaware.data._arff import read_arff
-from privaware.data._arrays import read_folder, read_npz
+from privaware.data._arrays import IMAGES, read_folder, read_npz
 from privaware.data._csv import CsvFile
 from privaware.data._json_lines import read_json
 from privaware.data._open import COMPRESSED, expect_small_archive, inner_name
@@ -166,6 +166,8 @@ def _file(path: Path, reading: dict[str, Any], columns: Collection[str] | None) 
     if suffix in ARFF:
         with parsing(path, "ARFF"):
             return read_arff(path, reading["encoding"])
+    if suffix in IMAGES:
+        raise WrongInput(f"expected a folder of images, got the single image {quoted(path.name)}; put it into a folder")
     if compressed or suffix not in (*ARROW, *EXCEL, *STATISTICS, ".npz"):
         raise WrongInput(
             f"expected {', '.join((*TEXT, *JSON, *ARFF, *ARROW, *EXCEL, *STATISTICS, '.npz'))} (text files also as "

@@ -165,8 +165,10 @@ def example_losses(loss: Any, outputs: Any, targets: Any, hidden: list[Tensor], 
     """
     losses = loss(outputs, targets, hidden=hidden) if hidden else loss(outputs, targets)
     if not isinstance(losses, Tensor) or losses.ndim != 1 or examples == 0 or len(losses) % examples:
-        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        got = type(losses).__name__
+        if isinstance(losses, Tensor):
+            got = f"the shape {list(losses.shape)}" if losses.ndim else "one value for all of them together"
         raise WrongInput(
-            f"expected a loss with one value for each example ({examples} values), got {shape}; use reduction='none'"
+            f"expected a loss with one value for each example, got {got}; pass reduction='none' to a loss of PyTorch"
         )
     return losses / (len(losses) // examples) if len(losses) != examples else losses

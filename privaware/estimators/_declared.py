@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
@@ -33,19 +35,38 @@ __all__ = [
     "as_pandas",
     "checked_input",
     "input_checks",
+    "known_arguments",
     "named_frame",
     "open_schema",
     "seed_of",
+    "target_name",
     "unquoted",
     "with_persons",
     "without_persons",
 ]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
-"""Documentation page about steps before an estimator in a pipeline."""
+"""Documentation page about pipelines: steps before an estimator, and how persons are protected."""
 _warned: set[type[Warning]] = set()
 """Classes of warnings that this process has already issued; each is issued once."""
 ASSUMED = ("the number of rows, as the length of X", "the number of columns, their names and types, as X declares them")
+
+
+def known_arguments(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor refuse an unknown keyword by a `TypeError` with the name of the class and of the nearest one.
+
+    The decorated constructor keeps its signature, from which scikit-learn reads the parameters.
+    """
+    known = [name for name in inspect.signature(init).parameters if name != "self"]
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **settings: Any) -> None:
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"{type(self).__name__} has no argument {name!r:.80}; {suggestion(name, known)}")
+        init(self, *args, **settings)
+
+    return checked
 
 
 class PrivateEstimator(BaseEstimator):
@@ -61,6 +82,7 @@ class PrivateEstimator(BaseEstimator):
     guarantee_: str
     assumptions_: list[str]
 
+    @known_arguments
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -173,7 +195,11 @@ class PrivateEstimator(BaseEstimator):
         named = self.unit not in (None, "row", "label")
         if not isinstance(X, pd.DataFrame):
             if named or self.text:
-                raise WrongInput("expected X as a data frame with unit or text, which name columns, got an array")
+                names = ", ".join(map(repr, (*self.text, *((self.unit,) if named else ()))))
+                raise WrongInput(
+                    f"expected X as a data frame that has the columns of unit= and text= ({names:.80}), got an array; "
+                    f"give a data frame, or pass these columns by an earlier step of a pipeline ({HOW_TO})"
+                )
             if self.missing == "refuse" and self.unit is None:
                 return None
             X = _numbers(X)
@@ -181,7 +207,10 @@ class PrivateEstimator(BaseEstimator):
         columns = [str(name) for name in X.columns]
         for name in (*self.text, *((str(self.unit),) if named else ())):
             if name not in columns:
-                raise WrongInput(f"expected a column of X, got {name!r:.80}; {suggestion(name, columns)}")
+                raise WrongInput(
+                    f"expected a column of X, got {name!r:.80}; {suggestion(name, columns)}; in a pipeline, every step "
+                    f"before this one must pass the column on ({HOW_TO})"
+                )
         used = X.drop(columns=[name for name in X.columns if named and str(name) == self.unit])
         declared = schema_from_types(used, text=self.text, missing=self.missing)
         return replace(declared, unit=self.unit or "row", cap=self.cap)
@@ -250,11 +279,13 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
     """Validate `arrays`, X or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
     `validate_data` also sets, or compares, the number and names of the columns of `estimator`. `checks` are its further
-    arguments. Text among numbers raises `WrongInput`, which names only its position; so do an X of one dimension and
-    complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if `estimator` has a
-    setting `missing`. Other problems raise scikit-learn's `ValueError`.
+    arguments. Text among numbers raises `WrongInput`, which names only its position; so do a gap in y, an X of one
+    dimension and complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if
+    `estimator` has a setting `missing`. Other problems raise scikit-learn's `ValueError`.
     """
     X, *y = arrays
+    if y:
+        _expect_no_gap(y[0], "number" if y_numeric else "label")
     if isinstance(X, pd.DataFrame) and checks["dtype"] is None:  # NumPy has no common type of dates and numbers
         X = X.astype({name: object for name, values in X.items() if has_date_type(values)})
     try:
@@ -269,7 +300,15 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
             raise WrongInput(f"Input X contains NaN: expected a number in every cell, or {advice}") from None
         if "could not convert" not in str(problem):
             raise
-    raise _text_among_numbers(*arrays)
+    raise _text_in_target(*y) if checks["dtype"] is None else _text_among_numbers(*arrays)
+
+
+def _expect_no_gap(y: Any, what: str) -> None:
+    """Raise `WrongInput`, which names the row, if a value of the target `y` is missing; `what` is a value in words."""
+    values = np.asarray(y, dtype=object) if isinstance(y, (list, tuple)) else y
+    gaps = np.asarray(pd.isna(values)) if isinstance(values, (np.ndarray, pd.Series)) else np.zeros(0)
+    if gaps.ndim == 1 and gaps.any():
+        raise WrongInput(f"row {int(np.argmax(gaps)) + 1} of y: expected a {what}, got none; leave the row out")
 
 
 @contextmanager
@@ -296,10 +335,21 @@ def _numbers(X: Any) -> pd.DataFrame:
     raise _text_among_numbers(X)
 
 
-def _text_among_numbers(*arrays: Any) -> WrongInput:
-    """Return the error for text in `arrays`, X or X and y, which must hold numbers; it quotes no value."""
-    named = zip(("X", "y"), arrays, strict=False)
-    place = next(filter(None, (_place_of_text(values, name) for name, values in named)), "X")
+def _text_in_target(y: Any) -> WrongInput:
+    """Return the error for text in the target `y` of a regression; it quotes no value."""
+    place = _place_of_text(y, "y") or "y"
+    return WrongInput(
+        f"{place}: expected a number as the target of a regression, got text; for classes take PrivateClassifier, or "
+        "PrivateSelector with task='classification'"
+    )
+
+
+def _text_among_numbers(X: Any, *y: Any) -> WrongInput:
+    """Return the error for text in `X`, which must hold numbers, or else in the target `y`; it quotes no value."""
+    place = _place_of_text(X, "X")
+    if y and not place:
+        return _text_in_target(*y)
+    place = place or "X"
     return WrongInput(f"{place}: expected a number, got text; encode it, or give a DataFrame with columns of text")
 
 
@@ -342,19 +392,26 @@ def _column(name: str, values: pd.Series, missing: str | float) -> Column:
     return Column(name=name, kind="category", missing="category", unseen="other")
 
 
-def open_schema(estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = ()) -> Schema:
+def target_name(y: Any) -> str:
+    """Return the name of a series `y` if it is a text, as public as the name of a column; otherwise "target"."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name.strip() else "target"
+
+
+def open_schema(
+    estimator: Any, typed: Schema | None, shape: tuple[int, int], classes: tuple[str, ...] = (), target: str = "target"
+) -> Schema:
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
     `classes` are the classes of the target; without them it is a regression. `typed` is the schema from the types of X,
     with its columns, unit and cap. If `typed` is None, all columns are numbers, named by `estimator.feature_names_in_`
     or else x0, x1 and so on, and the unit is a row. `shape` is the shape of X; the public number of rows is `shape[0]`.
-    The target is called "target", followed by underscores if a column has this name.
+    The target is called `target`, followed by underscores if a column has this name, or is the unit.
     """
     if typed is None:
         names = getattr(estimator, "feature_names_in_", [f"x{at}" for at in range(shape[1])])
         typed = Schema(columns=tuple(Column(name=str(name)) for name in names))
-    target = "target"
-    while target in {column.name for column in typed.columns}:
+    while target in {typed.unit, *(column.name for column in typed.columns)}:
         target += "_"
     assumed = ASSUMED + (("the classes, as the labels that occur in y",) if classes else ())
     return replace(typed, target=target, classes=classes, rows=shape[0], assumed=assumed)

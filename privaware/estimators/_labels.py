@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets
 
 from privaware.errors import WrongInput
@@ -17,21 +16,19 @@ __all__ = ["with_classes"]
 
 
 def with_classes(
-    estimator: PrivateEstimator, schema: Schema | None, shape: tuple[int, int], y: np.ndarray
+    estimator: PrivateEstimator, schema: Schema | None, shape: tuple[int, int], y: np.ndarray, target: str
 ) -> tuple[Schema, np.ndarray, np.ndarray]:
     """Return the schema with its classes, the classes as sorted labels, and the class name of each label of `y`.
 
-    `schema` is what `estimator` declares for X of this `shape`. If the estimator was given a schema, its classes are
-    declared; otherwise the classes are the labels that occur in `y`. Raise `WrongInput` for a missing label, for labels
-    that a given schema does not declare, and, without a given schema, for fewer than two labels or two labels of the
-    same name. Raise scikit-learn's `ValueError` if `y` is not of classes.
+    `schema` is what `estimator` declares for X of this `shape`, and `target` is the name of y without a given schema.
+    If the estimator was given a schema, its classes are declared; otherwise the classes are the labels that occur in
+    `y`. Raise `WrongInput` for labels that a given schema does not declare, and, without a given schema, for fewer than
+    two labels or two labels of the same name. Raise scikit-learn's `ValueError` if `y` is not of classes.
     """
-    if y.dtype == object and (gaps := pd.isna(y)).any():  # NumPy cannot sort None among labels
-        raise WrongInput(f"row {int(np.argmax(gaps)) + 1} of y: expected a label, got none; leave the row out")
     check_classification_targets(y)
     if estimator.schema is None:
         classes, names = label_set(y)
-        schema = open_schema(estimator, schema, shape, classes=names)
+        schema = open_schema(estimator, schema, shape, classes=names, target=target)
     else:
         assert schema is not None
         classes, names = declared_labels(schema.classes, y.dtype)

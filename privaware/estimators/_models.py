@@ -20,9 +20,11 @@ from privaware.estimators._declared import (
     as_pandas,
     checked_input,
     input_checks,
+    known_arguments,
     named_frame,
     open_schema,
     seed_of,
+    target_name,
     with_persons,
     without_persons,
 )
@@ -47,6 +49,7 @@ class PrivateModel(PrivateEstimator):
     model_: Model
     release_: Release
 
+    @known_arguments
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -211,8 +214,8 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
         X = as_pandas(X)
         schema = self._declared(X, "classification")
         features = without_persons(X, schema)
-        checked, y = checked_input(self, features, y, **input_checks(schema))
-        schema, classes, target = with_classes(self, schema, checked.shape, y)
+        checked, labels = checked_input(self, features, y, **input_checks(schema))
+        schema, classes, target = with_classes(self, schema, checked.shape, labels, target_name(y))
         frame = with_persons(named_frame(features, checked, schema), X, schema)
         self._release(frame.assign(**{schema.target: target}), schema)
         self.classes_ = classes
@@ -309,12 +312,12 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         X = as_pandas(X)
         schema = self._declared(X, "regression")
         features = without_persons(X, schema)
-        checked, y = checked_input(self, features, y, y_numeric=True, **input_checks(schema))
+        checked, numbers = checked_input(self, features, y, y_numeric=True, **input_checks(schema))
         if self.schema is None:
-            schema = open_schema(self, schema, checked.shape)
+            schema = open_schema(self, schema, checked.shape, target=target_name(y))
         assert schema is not None
         frame = with_persons(named_frame(features, checked, schema), X, schema)
-        self._release(frame.assign(**{schema.target: y}), schema)
+        self._release(frame.assign(**{schema.target: numbers}), schema)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -302,7 +302,7 @@ def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, 
     ledgers = set() if known is None else {known.ledger.genesis, *(other.charges.genesis for other in counted)}
     added = [past for past in overlapping if past.genesis not in ledgers]
     if any(past.promise != fit.promise for past in added):
-        return ", for another unit or relation", end
+        return ", for another unit, cap or relation", end
     try:
         shown = f"epsilon {rounded_up(accounting.epsilon(sum((past.event for past in added), event), delta))}"
     except Refused:

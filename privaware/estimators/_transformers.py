@@ -22,9 +22,11 @@ from privaware.estimators._declared import (
     as_pandas,
     checked_input,
     input_checks,
+    known_arguments,
     named_frame,
     open_schema,
     seed_of,
+    target_name,
     unquoted,
     with_persons,
     without_persons,
@@ -114,6 +116,25 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         note_transformed(frame, features)
         return features
 
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features.
+
+        Parameters
+        ----------
+        input_features : array of str, optional
+            The names of the columns of `X`, as in `fit`. A column of persons may be among them.
+
+        Returns
+        -------
+        ndarray of str
+            The names: that of the class in small letters, followed by 0, 1 and so on.
+        """
+        check_is_fitted(self, "map_")
+        if input_features is not None and len(input_features) > self.n_features_in_:
+            input_features = [name for name in input_features if name != self.map_.schema.unit]
+        names: np.ndarray = super().get_feature_names_out(input_features)
+        return names
+
 
 class PrivateNormaliser(PrivateTransformer):
     """Centre columns and scale them to unit variance, by means and deviations under (epsilon, delta)-DP.
@@ -168,6 +189,7 @@ class PrivatePCA(PrivateTransformer):
 
     _method, _what = "pca", "principal components"
 
+    @known_arguments
     def __init__(
         self,
         n_components: int = 2,
@@ -208,7 +230,8 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
     Notes
     -----
     After `fit`, `columns_` has the names of the selected columns. A private learner after the selector in a pipeline
-    has its own cost. Give both the same ledger.
+    has its own cost. Give both the same ledger. If `unit` names a column of a data frame `X`, that column identifies
+    persons: it stays beside the selected columns, in a data frame, so that a learner with the same `unit` finds it.
 
     Examples
     --------
@@ -219,6 +242,9 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
     (array([False,  True, False]), (2000, 1))
     """
 
+    _persons: str | None = None
+
+    @known_arguments
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -260,9 +286,9 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         schema, numbers = self._declared(X, self.task), self.task == "regression"
         checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
         if not numbers:
-            schema, _, target = with_classes(self, schema, checked.shape, target)
+            schema, _, target = with_classes(self, schema, checked.shape, target, target_name(y))
         elif self.schema is None:
-            schema = open_schema(self, schema, checked.shape)
+            schema = open_schema(self, schema, checked.shape, target=target_name(y))
         assert schema is not None
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
@@ -283,7 +309,8 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
             self._state(selection, rows, schema, seed, target, row_ledgers)
         assert selection.columns is not None
         self.columns_ = selection.columns
-        self.support_ = np.isin(columns, selection.columns)
+        self._persons = schema.unit if schema.unit in columns else None
+        self.support_ = np.isin(columns, [*selection.columns, *filter(None, [self._persons])])
         return self
 
     def transform(self, X: Any) -> Any:
@@ -297,12 +324,13 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         Returns
         -------
         array or data frame of shape (rows, selected columns)
-            The selected columns. A data frame with columns that hold no numbers, such as text, stays a data frame. Any
-            other `X` becomes an array, unless `set_output` asks for a data frame.
+            The selected columns, and the column of persons, if `unit` names one. A data frame with a column of persons,
+            or with columns that hold no numbers, such as text, stays a data frame. Any other `X` becomes an array,
+            unless `set_output` asks for a data frame.
         """
         check_is_fitted(self, "support_")
         table = as_pandas(X)
-        if isinstance(table, pd.DataFrame) and not all(map(is_numeric_dtype, table.dtypes)):
+        if isinstance(table, pd.DataFrame) and (self._persons or not all(map(is_numeric_dtype, table.dtypes))):
             kept = self._transform(validate_data(self, table, reset=False, skip_check_array=True))
         else:
             with unquoted(table):

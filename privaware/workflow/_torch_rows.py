@@ -37,6 +37,14 @@ NOT_USED = (
 )
 """What `train` says about a DataLoader."""
 PAIRS = "expected a data set of pairs (input, target) of tensors or numbers"
+OWN = frozenset({"clipping_norm", "device", "loss", "lr", "optimizer", "progress", "rows", "sampling_rate", "seed"})
+"""Keyword arguments of `train` itself that an unknown argument may stand for."""
+SIMILAR = {
+    "batch_size": "give sampling_rate, the expected batch size divided by the number of rows",
+    "criterion": "did you mean loss?",
+    "epochs": "give steps, the number of epochs divided by sampling_rate",
+}
+"""What to do about arguments of other libraries."""
 RARE = 1e-6
 """Probability below which equal rows of several processes are no chance, but rows that were given twice."""
 CHECKED_TOGETHER = 64
@@ -56,8 +64,9 @@ def expect_arguments(module: Any, more: Mapping[str, Any]) -> None:
     known = {field.name for field in fields(Descent)} - {"steps", "sampler", "loss"}
     for name in more:
         if name not in known:
-            near = nearest(name, {*known, "clipping_norm", "sampling_rate"})
-            advice = f"did you mean {near}?" if near else f"further arguments are {', '.join(sorted(known))}"
+            near = nearest(name, {*known, *OWN})
+            advice = f"did you mean {near}?" if near else f"further arguments are {', '.join(sorted(known | OWN))}"
+            advice = SIMILAR.get(name, advice)
             raise WrongInput(f"train has no argument {name!r}; {advice}")
 
 

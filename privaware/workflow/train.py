@@ -95,7 +95,8 @@ def train(
         the guarantee holds for independent samples, not for its batches. An item is read once, so a random
         transformation in the data set is applied once.
     loss
-        A function `loss(outputs, targets)` that returns one value for each row.
+        A function `loss(outputs, targets)` that returns one value for each row. A loss of PyTorch does so with
+        `reduction="none"`.
     epsilon, delta
         The guarantee, for adding or removing one row; `delta` must be below 1 / rows.
     steps
@@ -137,7 +138,8 @@ def train(
     Returns
     -------
     torch.nn.Module
-        The trained copy. Its attribute `guarantee` has `epsilon`, `delta` and `certified`.
+        The trained copy, in the mode of `module`: after training mode, call `.eval()` before predictions, which dropout
+        makes random otherwise. Its attribute `guarantee` has `epsilon`, `delta` and `certified`.
 
     Notes
     -----

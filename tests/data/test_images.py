@@ -57,7 +57,7 @@ def test_shape_of_the_images_is_typed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        ("size", "expected images of one size, but the file in column 'photo', line 3 differs from the first"),
+        ("size", "expected images of one size, but the file in column 'photo', line 3 differs from most"),
         ("bytes", "expected the file in column 'photo', line 3 as an image: it is truncated, damaged"),
         ("gone", "the file in column 'photo', line 3 cannot be read: No such file"),
         ("name", "the file in column 'photo', line 3: expected the name of an image file"),
@@ -119,3 +119,18 @@ def test_uncoded_rows_are_coded_without_reading_again(tmp_path: Path) -> None:
     rows = Data.uncoded(read(table), open_schema)
     (tmp_path / "scans" / "secret0.png").unlink()
     assert isinstance(rows.coded_by(SCHEMA).x[0, 0], bytes)
+
+
+def test_folder_of_another_kind_or_size_is_named(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "b.txt").write_text("good")
+    texts = Schema(columns=(Column(name="text", kind="text"),), form="text", classes=("a", "b"), rows=10)
+    images = Schema(form="image", shape=(1, 4, 5), classes=("a", "b"), rows=10)
+    with pytest.raises(WrongInput, match=r"expected images .*, got a folder of texts; give a folder of images"):
+        Data.of(read(tmp_path / "texts"), images, labelled=False)
+    (tmp_path / "images").mkdir()
+    Image.fromarray(np.zeros((6, 7), np.uint8)).save(tmp_path / "images" / "n.png")
+    with pytest.raises(WrongInput, match=r"expected a folder of texts or a table, .*, got a folder of images"):
+        Data.of(read(tmp_path / "images"), texts, labelled=False)
+    with pytest.raises(WrongInput, match=r"shape \[1, 4, 5\], got \[1, 6, 7\] in 'n.png'; scale the images to 5 x 4"):
+        Data.of(read(tmp_path / "images"), images, labelled=False)

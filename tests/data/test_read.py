@@ -246,7 +246,7 @@ def test_one_colour_image_makes_all_images_colour(tmp_path: Path) -> None:
 def test_images_of_different_sizes_are_refused_naming_the_file(tmp_path: Path) -> None:
     save(tmp_path / "a" / "1.png", np.zeros((4, 4), dtype=np.uint8))
     save(tmp_path / "b" / "odd.png", np.zeros((4, 5), dtype=np.uint8))
-    with pytest.raises(WrongInput, match=r"'odd.png' differs from the first; resize"):
+    with pytest.raises(WrongInput, match=r"'odd.png' differs from most; resize"):
         read(tmp_path)
 
 
@@ -408,3 +408,16 @@ def test_a_photograph_is_turned_as_it_was_held(tmp_path: Path, turn: int) -> Non
     assert images is not None
     assert images.shape == (1, 1, 48, 32)
     assert np.abs(images[0, 0, 8::16, 8::16].astype(int) - upright[8::16, 8::16]).max() < 8
+
+
+def test_most_frequent_size_of_images_is_the_expected_one(tmp_path: Path) -> None:
+    for name, width in (("0.png", 9), ("1.png", 4), ("2.png", 4)):
+        save(tmp_path / name, np.zeros((4, width), dtype=np.uint8))
+    with pytest.raises(WrongInput, match=r"'0.png' differs from most; resize"):
+        read(tmp_path)
+
+
+def test_single_image_is_refused_with_advice_for_a_folder(tmp_path: Path) -> None:
+    save(tmp_path / "x.png", np.zeros((4, 4), dtype=np.uint8))
+    with pytest.raises(WrongInput, match=r"got the single image 'x.png'; put it into a folder"):
+        read(tmp_path / "x.png")

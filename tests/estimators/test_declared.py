@@ -10,7 +10,7 @@ import pytest
 
 from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector
 from privaware.errors import WrongInput
-from privaware.estimators import PrivateNormaliser
+from privaware.estimators import PrivateNormaliser, PrivatePCA
 from privaware.estimators._labels import declared_labels
 
 CANARY = "Qcanary"
@@ -69,3 +69,53 @@ def test_columns_of_the_same_name_are_refused_in_a_sentence(estimator):
     frame = pd.DataFrame(np.zeros((60, 3)), columns=["a", "b", "a"])
     with pytest.raises(WrongInput, match="distinct column names in 'X', got the same for columns 1 and 3"):
         estimator().fit(frame, np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_classes_given_to_a_regression_are_named_as_fault(words: bool) -> None:
+    X = pd.DataFrame({"a": np.arange(40.0), "town": ["Ulm", "Bonn"] * 20})
+    with pytest.raises(WrongInput, match=r"^row 1 of y: expected a number as the target .* take PrivateClassifier"):
+        PrivateRegressor(missing="category").fit(X if words else X[["a"]], pd.Series(["no", "yes"] * 20))
+
+
+@pytest.mark.parametrize("kind", [float, object, "Int64", "category", "string"])
+@pytest.mark.parametrize("estimator", [PrivateClassifier, PrivateRegressor, PrivateSelector])
+def test_gap_in_the_target_is_named_by_its_row(estimator: Any, kind: Any) -> None:
+    y = pd.Series(np.arange(40) % 2).astype(kind)
+    y[4] = None
+    with pytest.raises(WrongInput, match=r"^row 5 of y: expected a (label|number), got none; leave the row out$"):
+        estimator().fit(np.arange(40.0)[:, None], y)
+
+
+ALL = [PrivateClassifier, PrivateRegressor, PrivateSelector, PrivateNormaliser, PrivatePCA]
+
+
+@pytest.mark.parametrize("estimator", ALL)
+def test_unknown_argument_names_the_nearest_one(estimator: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{estimator.__name__} has no argument 'eps'; did you mean epsilon"):
+        estimator(eps=1)
+
+
+@pytest.mark.parametrize("epsilon", ["1", None, np.nan, -1, True])
+@pytest.mark.parametrize("estimator", ALL)
+def test_epsilon_that_is_no_number_is_refused_in_a_sentence(estimator: Any, epsilon: Any) -> None:
+    with pytest.raises(WrongInput, match=r"expected epsilon > 0, got "):
+        estimator(epsilon=epsilon).fit(np.arange(40.0)[:, None], np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("estimator", [PrivateClassifier, PrivateRegressor])
+def test_target_is_called_like_the_series_of_labels(estimator: Any) -> None:
+    X, y = pd.DataFrame({"a": np.arange(40.0)}), pd.Series(np.arange(40) % 2, name="returned")
+    model = estimator(epsilon=1.0, random_state=0)
+    assert model.fit(X, y).model_.schema.target == "returned"
+    assert model.fit(X, y.rename("a")).model_.schema.target == "a_"
+    assert (
+        model.fit(X, y.to_numpy()).model_.schema.target == model.fit(X, y.rename(None)).model_.schema.target == "target"
+    )
+
+
+def test_number_of_rows_is_assumed_once() -> None:
+    model = PrivateClassifier(random_state=0).fit(np.arange(40.0)[:, None], np.arange(40) % 2)
+    assert [fact for fact in model.assumptions_ if "number of rows" in fact] == [
+        "public: the number of rows, as the length of X, and every setting in the plan"
+    ]

@@ -134,7 +134,7 @@ def test_another_unit_has_no_epsilon_in_common() -> None:
     X, y = rows()
     classifier().fit(X, y)
     labels = Schema.parse(declared().toml().replace('unit = "row"', 'unit = "label"'))
-    with pytest.warns(OverlapWarning, match="another unit or relation"):
+    with pytest.warns(OverlapWarning, match="another unit, cap or relation"):
         classifier(schema=labels).fit(X, y)
 
 

@@ -130,3 +130,30 @@ def test_a_refused_call_costs_nothing(tmp_path) -> None:
     with pytest.raises(ValueError, match="Unknown label type"):
         PrivateSelector(ledger=ledger).fit(X, X[:, 0])
     assert charged(ledger) == []
+
+
+def persons_frame(rows: int = 2000) -> tuple[pd.DataFrame, np.ndarray]:
+    """The `measurements` as a data frame, with two rows for each customer."""
+    X, y = measurements(rows)
+    return pd.DataFrame(X, columns=list("abcd")).assign(customer=np.arange(rows) // 2), y
+
+
+def test_pipeline_of_selector_and_model_protects_persons(tmp_path) -> None:
+    frame, y = persons_frame()
+    Ledger.create(tmp_path / "people.ledger", limit=9.0, delta=DELTA, unit="customer", cap=2)
+    shared = {"ledger": tmp_path / "people.ledger", "unit": "customer", "cap": 2, "epsilon": 4.0, "random_state": 0}
+    pipe = make_pipeline(PrivateSelector(settings={"columns": 1}, **shared), PrivateClassifier(**shared)).fit(frame, y)
+    assert pipe[0].columns_ == ("c",)
+    assert list(pipe[0].transform(frame).columns) == list(pipe[0].get_feature_names_out()) == ["c", "customer"]
+    assert list(pipe[-1].feature_names_in_) == ["c"]
+    assert "customer" in pipe[-1].guarantee_
+    assert pipe.score(frame, y) > 0.9
+    assert Ledger.open(tmp_path / "people.ledger").spent() > 4.0
+
+
+def test_column_of_persons_stays_under_set_output() -> None:
+    frame, y = persons_frame()
+    selector = PrivateSelector(settings={"columns": 1}, unit="customer", cap=2, epsilon=8.0, random_state=0)
+    selected = selector.set_output(transform="pandas").fit_transform(frame, y)
+    assert list(selected.columns) == ["c", "customer"]
+    assert selected["customer"].tolist() == frame["customer"].tolist()

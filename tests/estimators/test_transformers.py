@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -171,3 +172,23 @@ def test_rescaled_folds_are_not_noticed_as_the_page_says() -> None:
     assert len(cross_val_score(pipe, X, y, cv=3)) == 3
     page = Path(__file__).parents[2] / "docs" / "how_to" / "scikit_learn_pipelines.md"
     assert "rescaled" in page.read_text()
+
+
+def test_pipeline_passes_persons_beside_a_transformer(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    X = pd.DataFrame(draw.normal(size=(2000, 2)), columns=["a", "b"]).assign(customer=np.arange(2000) // 2)
+    shared = {"ledger": tmp_path / "people.ledger", "unit": "customer", "cap": 2, "epsilon": 4.0, "random_state": 0}
+    Ledger.create(tmp_path / "people.ledger", limit=9.0, unit="customer", cap=2)
+    steps = [("scaled", PrivateNormaliser(**shared), list(X)), ("persons", "passthrough", ["customer"])]
+    scaled = ColumnTransformer(steps, verbose_feature_names_out=False).set_output(transform="pandas")
+    pipe = make_pipeline(scaled, PrivateClassifier(**shared)).fit(X, X["a"] > 0)
+    assert "customer" in pipe[-1].guarantee_
+    assert pipe[-1].n_features_in_ == 2
+    assert pipe.score(X, X["a"] > 0) > 0.9
+
+
+def test_array_from_a_step_before_persons_names_the_way_out() -> None:
+    X = pd.DataFrame({"a": np.linspace(0, 1, 400), "customer": np.arange(400)})
+    pipe = make_pipeline(*(step(unit="customer", random_state=0) for step in (PrivateNormaliser, PrivateClassifier)))
+    with pytest.raises(WrongInput, match=r"'customer'\), got an array; .*earlier step.*scikit_learn_pipelines.md"):
+        pipe.fit(X, X["a"] > 0.5)

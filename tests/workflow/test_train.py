@@ -140,6 +140,14 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
     ("changed", "words"),
     [
         ({"clip_norm": 1.0}, r"no argument 'clip_norm'; did you mean clipping_norm\?"),
+        ({"optimiser": torch.optim.SGD}, r"no argument 'optimiser'; did you mean optimizer\?"),
+        ({"batch_size": 8}, "no argument 'batch_size'; give sampling_rate, the expected batch size divided by"),
+        ({"epochs": 2}, "no argument 'epochs'; give steps"),
+        ({"strategy": 2}, "no argument 'strategy'; further arguments are .*optimizer"),
+        (
+            {"loss": nn.CrossEntropyLoss()},
+            "one value for each example, got one value for all .*; pass reduction='none'",
+        ),
         ({"module": nn.Linear}, r"expected a torch\.nn\.Module to train, got the class Linear"),
         ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
         ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
@@ -203,3 +211,11 @@ def test_progress_of_long_training_is_written_to_stderr(capsys, monkeypatch):
     assert "step 1 of 5" in capsys.readouterr().err
     train(nn.Linear(4, 2), x + 1, y, progress=False, **settings)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_trained_copy_has_the_mode_of_the_given_module(training: bool) -> None:
+    module = nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.5)).train(training)
+    inputs = torch.randn(60, 4)
+    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 0.1, "seed": 0}
+    assert train(module, inputs, (inputs[:, 0] > 0).long(), **settings).training is training

@@ -27,6 +27,7 @@ from typing import Any
 
 from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
+from privaware._validate import expect_positive
 from privaware.card import ModelCard
 from privaware.data import Data, Rows
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, warn_caller
@@ -194,7 +195,11 @@ class ChargedRun:
             self.options.say(sentence)
 
     def within(self, epsilon: float) -> float:
-        """Return `epsilon`, or `epsilon * (1 - CHECK_SHARE)` if a check of persons was requested."""
+        """Return `epsilon`, or `epsilon * (1 - CHECK_SHARE)` if a check of persons was requested.
+
+        Raise `WrongInput` unless `epsilon` is a finite number above 0.
+        """
+        expect_positive("", epsilon=epsilon)
         return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
