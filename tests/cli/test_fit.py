@@ -405,6 +405,14 @@ def test_plan_has_at_most_eight_lines(run: Run, people: Path, options: tuple[str
     assert not any("noise multiplier" in line for line in lines)
 
 
+def test_plan_names_free_text_without_verbose(run: Run, tmp_path: Path) -> None:
+    notes = [f"came {at} days late again" for at in range(200)]
+    table = pd.DataFrame({"note": notes, "age": [18 + at % 60 for at in range(200)], "y": ["no", "yes"] * 100})
+    table.to_csv(tmp_path / "notes.csv", index=False)
+    lines = run("fit", tmp_path / "notes.csv", "--target", "y", "--dry-run").err.splitlines()
+    assert "Columns read as free text: 'note'. If one of them is not, declare its kind (--kinds FILE)." in lines
+
+
 def test_verbose_plan_names_the_noise_of_each_release(run: Run, people: Path) -> None:
     result = run("fit", people, "--target", "y", "--dry-run", "--verbose")
     assert "release bounds: 1 x Gaussian, noise multiplier" in result.err
