@@ -120,8 +120,8 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
 
     Many are more than `FEW_VALUES` and more than a tenth of all rows; words that differ only in case and blanks count
     as one, in their most frequent spelling. Many words are text if over half of them have a blank and a letter and are
-    not numbers, dates or times; otherwise they are an identifier. `missing` is a mask of the rows whose word does not count. A column with fewer than two
-    different words is ignored.
+    not numbers, dates or times; otherwise they are an identifier. `missing` is a mask of the rows whose word does not
+    count. A column with fewer than two different words is ignored.
     """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
     common: dict[str, tuple[int, str]] = {}

@@ -48,6 +48,7 @@ from privaware.preprocessing._ranges.column_counts import (
     KindCounts,
     LocatedCounts,
     Span,
+    word_threshold,
 )
 from privaware.preprocessing._ranges.open_columns import (
     filled,
@@ -132,6 +133,18 @@ class Ranges(Transformation):
         """
         kinds = bool(open_columns(schema, "undecided"))
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
+
+    def rows_of_category(self, schema: Schema, noise: float) -> float:
+        """Return the number of rows that a category needs to be released with probability 1/2, at `noise`.
+
+        Return 0 if no column can become a category. All columns of undecided kind are assumed to become one, so the
+        number is an upper bound.
+        """
+        columns = len(open_columns(schema, "category", "undecided"))
+        if not columns:
+            return 0.0
+        scale = self.deviation(schema, noise)
+        return word_threshold(rows=schema.unit_rows, scale=scale, chance=self.delta / columns)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema with kinds, bounds and categories filled in; `data` has raw values (`Data.uncoded`)."""
