@@ -299,7 +299,7 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
 class Located:
     """What the round of decades and words releases: bounds of numeric columns, and frequent words of other columns.
 
-    `spans` maps the name of a numeric column (the target is named "") to its lower and upper bound. `common` maps the
+    `spans` maps the name of a numeric column (the target is named "") to its lower and upper bound (see `on_line`). `common` maps the
     name of another column to its words whose noisy counts passed the threshold, and the sum of these counts.
     """
 
