@@ -332,9 +332,14 @@ class Model(Summarised):
         Returns
         -------
         bool
-            Whether one of up to `PROBED_VALUES` values changes the predictions so much. False for a table of images.
+            Whether one of up to `PROBED_VALUES` values changes the predictions so much. False for a table of images,
+            and for a column of texts, whose words are not known.
         """
         if raw.frame is None or self.schema.has_images:
+            return False
+        [column] = [column for column in self.schema.declared if column.name == name]
+        values = _some_values(column)
+        if not values:
             return False
         few = raw.take(np.arange(min(len(raw), PROBED_ROWS)))
         cells = {column.name: few.values(column.name) for column in self.schema.declared}
@@ -345,11 +350,8 @@ class Model(Summarised):
                 return self.probabilities(data) / 2  # half of the summed changes is the total variation distance
             return self.predictions(data)[:, None] / (2 * _range(self.schema)[1])
 
-        [column] = [column for column in self.schema.declared if column.name == name]
         now = predicted()
-        changes = [
-            np.abs(predicted(**{name: np.full(len(few), value)}) - now).sum(axis=1) for value in _some_values(column)
-        ]
+        changes = [np.abs(predicted(**{name: np.full(len(few), value)}) - now).sum(axis=1) for value in values]
         return any(change.mean() >= STRONG_CHANGE for change in changes)
 
     def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
@@ -460,7 +462,10 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 
 
 def _some_values(column: Column) -> list[Any]:
-    """Return up to `PROBED_VALUES` values of a column: dates as days, times as hours, and truth values as 0 and 1."""
+    """Return up to `PROBED_VALUES` values of a column: dates as days, times as hours, and truth values as 0 and 1.
+
+    A column of texts has none, because its words are not known.
+    """
     if column.kind in ("number", "date", "time"):
         low, high = (0.0, 24.0) if column.low is None or column.high is None else (column.low, column.high)
         return [float(value) for value in np.linspace(low, high, PROBED_VALUES)]

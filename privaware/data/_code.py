@@ -82,15 +82,18 @@ def uncoded(batch: Raw, schema: Schema) -> Cells:
     return Cells(tuple(_READERS[column.kind](batch, column) for column in schema.declared), len(batch))
 
 
-def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
+def joined_texts(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndarray:
     """Return the texts of a schema of form text, one for each row; texts of several columns are joined by a blank.
 
-    A missing value is empty, but a text such as NA stays. Raise `WrongInput` if a column is absent.
+    A missing value is empty, but a text such as NA stays. `outside` counts the empty texts of each column. Raise
+    `WrongInput` if a column is absent.
     """
     expect_columns(batch, schema)
+    outside = outside or Outside()
     texts = np.full(len(batch), "", dtype=object)
     for at, column in enumerate(schema.declared):
         words = words_of(batch.values(column.name)).map(str, object)
+        outside.add_missing(column.name, words == "")
         texts = words if at == 0 else texts + " " + words
     return texts
 
@@ -203,7 +206,9 @@ def _dates(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 
 
 def _texts(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
-    words = _whole_texts(batch, words_of(batch.values(column.name)), column)
+    words = words_of(batch.values(column.name))
+    outside.add_missing(column.name, words.missing())
+    words = _whole_texts(batch, words, column)
     if column.is_whole_text:
         return words.map(str, object)
     slots = [int(part.removeprefix("slot ")) - 1 for part in column.parts or column.known_parts]
