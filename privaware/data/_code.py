@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._cells import Cells
 from privaware.data._dates import clock_hours, date_parts, days_of_times, days_of_word
 from privaware.data._hashing import hashed_words
@@ -112,8 +113,18 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
         spelt = "" if other is None else f"; {quoted(other)} is spelled {quoted(alike[folded(other)])}"
         raise WrongInput(
             f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}{spelt}; "
-            "rename or add columns of the data, or edit a schema that you wrote"
+            f"{_advice_on_absent([column for column in schema.declared if column.name in absent])}"
         )
+
+
+def _advice_on_absent(columns: list[Column]) -> str:
+    """Return advice, the end of a message, if the data lack `columns`: an empty column helps if it may be missing."""
+    if any(column.kind == "image" or (column.missing == "refuse" and column.kind != "text") for column in columns):
+        return "rename or add columns of the data, or edit a schema that you wrote"
+    return (
+        "rename columns of the data, or add an empty column, whose values count as missing (with "
+        f"{option('allow_unreadable', True)} if the predictions depend strongly on it)"
+    )
 
 
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:

@@ -18,7 +18,7 @@ from privaware.schema import DATE_PARTS, LARGEST, Column, folded
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FEW_VALUES", "draft_column", "is_free_text", "outward"]
+__all__ = ["FEW_VALUES", "MIN_KIND_FRACTION", "draft_column", "is_free_text", "likely_kind", "outward"]
 
 FEW_VALUES = 20
 """Number of distinct integers up to which a target has classes, and of words up to which a column has categories."""
@@ -77,6 +77,16 @@ def _draft_text(name: str, words: Words | Spelt) -> Column:
     if column.kind == "boolean" and len({word.lower() in TRUE for word in words_of(words).distinct() if word}) < 2:
         return Column(name=name, kind="ignore")
     return column
+
+
+def likely_kind(values: pd.Series) -> tuple[str, float]:
+    """Return the most frequent kind of the values of a column of words, and the fraction of them that has it.
+
+    Missing values are not counted. The fraction is 0 if all values are missing.
+    """
+    counts = kind_counts(spelt_of(values) or words_of(values))
+    column = decided(Column(name=str(values.name), kind="undecided"), counts)
+    return column.kind, _count_of(column, counts) / max(float(counts.sum()), 1.0)
 
 
 def _count_of(column: Column, counts: np.ndarray) -> float:

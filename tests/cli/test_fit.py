@@ -365,7 +365,7 @@ def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:
     call = ("fit", "visits.csv", "--unit", "pid", "--cap", 2, "--learner", "majority")
     for more in ((), ("--dry-run",)):
         result = run(*call, "--target", "y", *more)
-        assert (result.code, "line 5: expected whose row it is" in result.err) == (2, True)
+        assert (result.code, "line 5: expected a value that says whose row it is" in result.err) == (2, True)
     unread = run(*call, "--schema", "people.toml", "--dry-run")
     assert (unread.code, "every row has a value in the unit column 'pid'" in unread.err) == (0, True)
 

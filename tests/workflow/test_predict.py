@@ -412,3 +412,10 @@ def test_missing_texts_are_counted_and_named(form: str) -> None:
     Data.of(read(pd.DataFrame({"note": ["good service", "", None, " "]})), schema, labelled=False, outside=outside)
     assert outside.counts["note"] == {"missing": 3}
     assert outside.sentences(4) == ["'note': 3 values missing"]
+
+
+@pytest.mark.parametrize(("missing", "advice"), [("category", "add an empty column"), ("refuse", "edit a schema")])
+def test_message_of_an_absent_column_says_what_works(missing: str, advice: str) -> None:
+    schema = Schema(columns=(Column(name="crp", low=0, high=9, missing=missing),), classes=("n", "y"))
+    with pytest.raises(WrongInput, match=f"the model needs 'crp'.*{advice}"):
+        Data.of(read(pd.DataFrame({"age": [1, 2]})), schema, labelled=False)
