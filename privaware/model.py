@@ -335,9 +335,14 @@ class Model(Summarised):
         Returns
         -------
         bool
-            Whether the values change the predictions so much. False for a table of images.
+            Whether the values change the predictions so much. False for a table of images, and for a column of texts,
+            whose words are not known.
         """
         if raw.frame is None or self.schema.has_images:
+            return False
+        [column] = [column for column in self.schema.declared if column.name == name]
+        values = _some_values(column)
+        if not values:
             return False
         few = raw.take(np.arange(min(len(raw), PROBED_ROWS)))
         cells = {column.name: few.values(column.name) for column in self.schema.declared}
@@ -348,12 +353,9 @@ class Model(Summarised):
                 return self.probabilities(data) / 2  # half of the summed changes is the total variation distance
             return self.predictions(data)[:, None] / (2 * _range(self.schema)[1])
 
-        [column] = [column for column in self.schema.declared if column.name == name]
         now = predicted()
-        changes = [
-            np.abs(predicted(**{name: np.full(len(few), value)}) - now).sum(axis=1) for value in _some_values(column)
-        ]
-        return bool(changes) and float(np.mean(changes)) >= STRONG_CHANGE
+        changes = [np.abs(predicted(**{name: np.full(len(few), value)}) - now).sum(axis=1) for value in values]
+        return float(np.mean(changes)) >= STRONG_CHANGE
 
     def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
@@ -465,7 +467,8 @@ def scaled(targets: np.ndarray, schema: Schema) -> np.ndarray:
 def _some_values(column: Column) -> list[Any]:
     """Return up to `PROBED_VALUES` values of a column: dates as days, times as hours, and truth values as 0 and 1.
 
-    Numbers, dates and times are the centres of equal parts of their range; dates are whole days, without an hour.
+    Numbers, dates and times are the centres of equal parts of their range; dates are whole days, without an hour. A
+    column of texts has none, because its words are not known.
     """
     if column.kind in ("number", "date", "time"):
         low, high = (0.0, 24.0) if column.low is None or column.high is None else (column.low, column.high)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from privaware._validate import option
 from privaware.data._cells import Cells
 from privaware.data._dates import clock_hours, date_parts, days_of_times, days_of_word
 from privaware.data._hashing import hashed_words
@@ -82,15 +83,18 @@ def uncoded(batch: Raw, schema: Schema) -> Cells:
     return Cells(tuple(_READERS[column.kind](batch, column) for column in schema.declared), len(batch))
 
 
-def joined_texts(batch: Raw, schema: Schema) -> np.ndarray:
+def joined_texts(batch: Raw, schema: Schema, outside: Outside | None = None) -> np.ndarray:
     """Return the texts of a schema of form text, one for each row; texts of several columns are joined by a blank.
 
-    A missing value is empty, but a text such as NA stays. Raise `WrongInput` if a column is absent.
+    A missing value is empty, but a text such as NA stays. `outside` counts the empty texts of each column. Raise
+    `WrongInput` if a column is absent.
     """
     expect_columns(batch, schema)
+    outside = outside or Outside()
     texts = np.full(len(batch), "", dtype=object)
     for at, column in enumerate(schema.declared):
         words = words_of(batch.values(column.name)).map(str, object)
+        outside.add_missing(column.name, words == "")
         texts = words if at == 0 else texts + " " + words
     return texts
 
@@ -110,8 +114,18 @@ def expect_columns(batch: Raw, schema: Schema) -> None:
         spelt = "" if other is None else f"; {quoted(other)} is spelled {quoted(alike[folded(other)])}"
         raise WrongInput(
             f"the model needs {listed(absent)}, the data have the columns {batch.columns_shown()}{spelt}; "
-            "rename or add columns of the data, or edit a schema that you wrote"
+            f"{_advice_on_absent([column for column in schema.declared if column.name in absent])}"
         )
+
+
+def _advice_on_absent(columns: list[Column]) -> str:
+    """Return advice, the end of a message, if the data lack `columns`: an empty column helps if it may be missing."""
+    if any(column.kind == "image" or (column.missing == "refuse" and column.kind != "text") for column in columns):
+        return "rename or add columns of the data, or edit a schema that you wrote"
+    return (
+        "rename columns of the data, or add an empty column, whose values count as missing (with "
+        f"{option('allow_unreadable', True)} if the predictions depend strongly on it)"
+    )
 
 
 def over_lines(batch: Raw, words: Words, known: Container[str] = ()) -> np.ndarray:
@@ -204,7 +218,9 @@ def _dates(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 
 
 def _texts(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
-    words = _whole_texts(batch, words_of(batch.values(column.name)), column)
+    words = words_of(batch.values(column.name))
+    outside.add_missing(column.name, words.missing())
+    words = _whole_texts(batch, words, column)
     if column.is_whole_text:
         return words.map(str, object)
     slots = [int(part.removeprefix("slot ")) - 1 for part in column.parts or column.known_parts]

@@ -257,7 +257,7 @@ def _with_pixels(raw: Raw, schema: Schema) -> Raw:
 def _rows(raw: Raw, schema: Schema, outside: Outside | None) -> np.ndarray:
     if schema.form == "image":
         return pixels(raw, schema.shape)
-    return joined_texts(raw, schema) if schema.form == "text" else coded(raw, schema, outside)
+    return joined_texts(raw, schema, outside) if schema.form == "text" else coded(raw, schema, outside)
 
 
 def coded_targets(raw: Raw, schema: Schema) -> np.ndarray:

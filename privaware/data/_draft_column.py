@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privaware.data._code import days_among, has_date_type
-from privaware.data._kinds import COUNTED, KINDS, decided, kind_counts
+from privaware.data._kinds import COUNTED, KINDS, MIXED, decided, kind_counts, kind_of_word
 from privaware.data._names import words_of_name
 from privaware.data._values import TRUE, Spelt, Words, numbers_of, spelt_of, words_of
 from privaware.errors import WrongInput
@@ -18,13 +18,16 @@ from privaware.schema import DATE_PARTS, LARGEST, Column, folded
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FEW_VALUES", "draft_column", "is_free_text", "outward"]
+__all__ = ["FEW_VALUES", "MIN_KIND_FRACTION", "draft_column", "is_free_text", "likely_kind", "outward"]
 
 FEW_VALUES = 20
 """Number of distinct integers up to which a target has classes, and of words up to which a column has categories."""
 
-MIN_KIND_FRACTION = 0.9
-"""Fraction of the values that must have one kind for the column to have it; the other values count as missing."""
+MIN_KIND_FRACTION = 1 / (1 + MIXED)
+"""Fraction of the values that must have one kind for the column to have it; the other values count as missing.
+
+If the other values are words, this is the rule by which noisy counts decide kinds (`likeliest`).
+"""
 
 NEAR_ZERO = 1e-100
 """Numbers of smaller absolute value count as 0 when a bound is drafted."""
@@ -76,6 +79,16 @@ def _draft_text(name: str, words: Words | Spelt) -> Column:
     return column
 
 
+def likely_kind(values: pd.Series) -> tuple[str, float]:
+    """Return the most frequent kind of the values of a column of words, and the fraction of them that has it.
+
+    Missing values are not counted. The fraction is 0 if all values are missing.
+    """
+    counts = kind_counts(spelt_of(values) or words_of(values))
+    column = decided(Column(name=str(values.name), kind="undecided"), counts)
+    return column.kind, _count_of(column, counts) / max(float(counts.sum()), 1.0)
+
+
 def _count_of(column: Column, counts: np.ndarray) -> float:
     """Return how many values can be read as the kind of `column`; `counts` has one number for each kind in `COUNTED`.
 
@@ -116,9 +129,9 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     """Return the draft of a column of words: categories, or text or an identifier if there are many different words.
 
     Many are more than `FEW_VALUES` and more than a tenth of all rows; words that differ only in case and blanks count
-    as one, in their most frequent spelling. Many words are text if over half of them have a blank and a letter,
-    otherwise an identifier. `missing` is a mask of the rows whose word does not count. A column with fewer than two
-    different words is ignored.
+    as one, in their most frequent spelling. Many words are text if over half of them have a blank and a letter and are
+    not numbers, dates or times; otherwise they are an identifier. `missing` is a mask of the rows whose word does not
+    count. A column with fewer than two different words is ignored.
     """
     times = np.bincount(words.codes[~missing] % len(words.spellings), minlength=len(words.spellings))
     common: dict[str, tuple[int, str]] = {}
@@ -130,8 +143,9 @@ def _draft_words(name: str, words: Words, missing: np.ndarray) -> Column:
     if len(common) < 2:
         return Column(name=name, kind="ignore")
     if len(common) > max(FEW_VALUES, len(missing) // 10):
-        sentences = np.mean([" " in word and any(c.isalpha() for c in word) for word in common])
-        return Column(name=name, kind="text" if sentences > 0.5 else "identifier")
+        several = (word for word in common if " " in word and any(letter.isalpha() for letter in word))
+        sentences = sum(kind_of_word(word) in ("text", "word") for word in several)
+        return Column(name=name, kind="text" if 2 * sentences > len(common) else "identifier")
     return Column(
         name=name,
         kind="category",

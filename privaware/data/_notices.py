@@ -15,7 +15,7 @@ import numpy as np
 from privaware._validate import option
 from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
-from privaware.data._draft_column import FEW_VALUES, draft_column
+from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
 from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
@@ -196,11 +196,15 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
     drafted = "" if values.dtype.kind in "biufmM" else draft_column(name, values, identifies=False).kind
     if drafted == "identifier":
         words = words_of(values)
+        kind, fraction = likely_kind(values)
+        if kind in ("number", "date", "time"):  # counts with noise may decide for this kind
+            return _of_two_kinds(name, kind, fraction)
         distinct = len(set(words.folded().distinct()) - {""})
         return [
             f"Hardly used: {quoted(name)}, because it has {distinct:,} different values in {len(words):,} rows. Only "
             "values that many rows share are released. If the values are numbers with an unknown unit or symbol, "
-            "remove the unit or symbol."
+            "remove the unit or symbol; instead of <0.5, a limit of detection, write a number below the limit; split "
+            "two numbers such as 120/80 into two columns."
         ]
     if drafted == "ignore" and len(np.unique(words_of(values).codes)) < 2:
         return [
@@ -208,6 +212,20 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
             'declare kind = "ignore" (--schema), or "ignore" in a file for --kinds.'
         ]
     return []
+
+
+def _of_two_kinds(name: str, kind: str, fraction: float) -> list[str]:
+    """Return a notice about the column `name`, of whose values the `fraction` can be read as numbers, dates or times.
+
+    `kind` is the one of these three. The list is empty if the fraction is so large that the column has this kind.
+    """
+    if fraction >= MIN_KIND_FRACTION:
+        return []
+    return [
+        f"{quoted(name)}: {1 - fraction:.0%} of its values are not {kind}s. So it may be read as a category, of which "
+        "only values that many rows share are released. To keep the others, declare its kind (--kinds FILE): values "
+        f"that are not {kind}s then count as missing."
+    ]
 
 
 def _several_measures(raw: Raw, names: list[str]) -> list[str]:

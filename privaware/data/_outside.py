@@ -37,7 +37,7 @@ class Outside:
     """How many values of each column do not fit its schema: missing, unseen, out of bounds, or of another kind.
 
     `counts` has these numbers by name of column and by key of `WORDS`. `present` has the number of values that are not
-    missing, by name of column. Texts and images are not counted.
+    missing, by name of column. Of texts only missing ones are counted; images are not counted.
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -174,9 +174,10 @@ def _persons(raw: Raw, schema: Schema) -> Words:
     words = words_of(raw.values(schema.unit))
     wrong = words.missing() | over_lines(raw, words)
     if wrong.any():
+        what = "no value" if words.missing()[first(wrong)] else "several lines"
         raise WrongInput(
-            f"unit column {quoted(schema.unit)}, {raw.place(first(wrong))}: expected whose row it is, in one line; "
-            "fill it in or remove the row"
+            f"unit column {quoted(schema.unit)}, {raw.place(first(wrong))}: expected a value that says whose row it "
+            f"is, got {what}; fill in, or remove, every row without such a value"
         )
     return words
 

@@ -3,7 +3,8 @@
 All columns are counted together in a few rounds:
 1. If the kinds of some columns are not declared, the first round counts the values of each kind.
 2. The next round counts the numbers of each column (and of a regression target) in half decades of either sign, with
-   zero apart, and how often each word occurs. Cells and words that stand out of the noise remain.
+   zero apart, and how often each word occurs. Dates are counted as days before or after 2030-01-01. Cells and words
+   that stand out of the noise remain.
 3. One more round, or two if rows are many, counts numbers on finer grids within the remaining cells: equal cells, and
    cells that become narrower towards zero. Ends that hold almost no rows are cut off.
 
@@ -48,8 +49,10 @@ from privaware.preprocessing._ranges.column_counts import (
     KindCounts,
     LocatedCounts,
     Span,
+    word_threshold,
 )
 from privaware.preprocessing._ranges.open_columns import (
+    REFERENCE_DAY,
     filled,
     filled_by_words,
     open_columns,
@@ -133,6 +136,18 @@ class Ranges(Transformation):
         kinds = bool(open_columns(schema, "undecided"))
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
+    def rows_of_category(self, schema: Schema, noise: float) -> float:
+        """Return the number of rows that a category needs to be released with probability 1/2, at `noise`.
+
+        Return 0 if no column can become a category. All columns of undecided kind are assumed to become one, so the
+        number is an upper bound.
+        """
+        columns = len(open_columns(schema, "category", "undecided"))
+        if not columns:
+            return 0.0
+        scale = self.deviation(schema, noise)
+        return word_threshold(rows=schema.unit_rows, scale=scale, chance=self.delta / columns)
+
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
         """Return the schema with kinds, bounds and categories filled in; `data` has raw values (`Data.uncoded`)."""
         schema, rounds = data.schema, _rounds(data.schema, noise)
@@ -184,6 +199,8 @@ class Ranges(Transformation):
         """
         if column.name in spans:
             low, high = spans[column.name]
+            if column.kind == "date":
+                low, high = low + REFERENCE_DAY, high + REFERENCE_DAY
             inner = tuple(edge for edge in bins.get(column.name, ()) if low < edge < high)
             return replace(filled(column, (low, high), ()), bins=inner if column.kind == "number" else ())
         if column.name not in common:

@@ -320,7 +320,7 @@ def _column(column: Column) -> dict[str, str]:
         "name": column.name,
         "kind": column.kind,
         "declared": declared,
-        "missing": _words.setting(column.missing),
+        "missing": "read as an empty text" if column.kind == "text" else _words.setting(column.missing),
         "unseen": column.unseen if column.kind == "category" else "",
     }
 

@@ -365,7 +365,7 @@ def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:
     call = ("fit", "visits.csv", "--unit", "pid", "--cap", 2, "--learner", "majority")
     for more in ((), ("--dry-run",)):
         result = run(*call, "--target", "y", *more)
-        assert (result.code, "line 5: expected whose row it is" in result.err) == (2, True)
+        assert (result.code, "line 5: expected a value that says whose row it is" in result.err) == (2, True)
     unread = run(*call, "--schema", "people.toml", "--dry-run")
     assert (unread.code, "every row has a value in the unit column 'pid'" in unread.err) == (0, True)
 
@@ -403,6 +403,14 @@ def test_plan_has_at_most_eight_lines(run: Run, people: Path, options: tuple[str
     cost = next(at for at, line in enumerate(lines) if line.startswith("Cost: epsilon "))
     assert cost < 8
     assert not any("noise multiplier" in line for line in lines)
+
+
+def test_plan_names_free_text_without_verbose(run: Run, tmp_path: Path) -> None:
+    notes = [f"came {at} days late again" for at in range(200)]
+    table = pd.DataFrame({"note": notes, "age": [18 + at % 60 for at in range(200)], "y": ["no", "yes"] * 100})
+    table.to_csv(tmp_path / "notes.csv", index=False)
+    lines = run("fit", tmp_path / "notes.csv", "--target", "y", "--dry-run").err.splitlines()
+    assert "Columns read as free text: 'note'. If one of them is not, declare its kind (--kinds FILE)." in lines
 
 
 def test_verbose_plan_names_the_noise_of_each_release(run: Run, people: Path) -> None:

@@ -232,11 +232,21 @@ def test_one_typo_does_not_make_numbers_categories(tmp_path: Path) -> None:
         ([f"pain in arm {at}" for at in range(100)], "text"),
         (["yes"] * 100, "ignore"),
         ([""] * 100, "ignore"),
+        ([f"{at}.5 kg" for at in range(100)] + ["k.A."] * 18, "number"),
         (["Never married", "Married to spouse here"] * 50, "category"),
     ],
 )
 def test_kinds_are_recognised_in_a_csv(tmp_path: Path, values: list[str], kind: str) -> None:
     assert csv_column(tmp_path, values).kind == kind
+
+
+@pytest.mark.parametrize("words", [12, 40])
+def test_numbers_with_units_and_words_are_not_free_text(tmp_path: Path, words: int) -> None:
+    path = tmp_path / "rows.csv"
+    values = [f"{at}.5 kg" for at in range(100)] + ["k.A."] * words
+    path.write_text("weight;y\n" + "".join(f"{value};{'pn'[at % 2]}\n" for at, value in enumerate(values)))
+    [weight] = typed(read(path), target="y").columns
+    assert weight.kind == "undecided"
 
 
 def test_case_and_blanks_of_categories_are_joined_and_assumed(tmp_path: Path) -> None:

@@ -188,3 +188,19 @@ def test_numeric_target_with_units_is_refused_with_the_fix(tmp_path: Path) -> No
     with pytest.raises(WrongInput, match="2 to 100 classes") as refused:
         typed(read(tmp_path / "d.csv"), target="price")
     assert "units" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("words", "said"), [(0, 0), (10, 0), (40, 1)])
+def test_a_column_that_may_be_numbers_is_not_hardly_used(words: int, said: int) -> None:
+    frame = pd.DataFrame({"crp": [*(f"{at / 8} mg/l" for at in range(100)), *(f"<0.{at}" for at in range(words))]})
+    frame["y"] = ["no", "yes"] * (len(frame) // 2)
+    sentences = notices(read(frame), by_type(frame))
+    assert len(sentences) == said
+    assert all(each.startswith("'crp': 29% of its values are not numbers. So it may be") for each in sentences)
+
+
+def test_symbols_and_pairs_of_numbers_get_advice() -> None:
+    frame = pd.DataFrame({"pressure": [f"{at}/80" for at in range(100)], "y": ["no", "yes"] * 50})
+    [said] = notices(read(frame), by_type(frame))
+    assert said.startswith("Hardly used: 'pressure'")
+    assert "split two numbers such as 120/80 into two columns" in said

@@ -152,7 +152,7 @@ def test_a_row_that_is_nobodys_is_refused_as_it_is_at_once(tmp_path: Path, monke
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.csv", index=False)
     for table, path in ((LargeTable, "t.parquet"), (lambda path: LargeCsv(path, READING), "t.csv")):
-        with pytest.raises(WrongInput, match="expected whose row it is") as at_once:
+        with pytest.raises(WrongInput, match="expected a value that says whose row it is") as at_once:
             Data.of(labelled(read(tmp_path / path), "y", CLASSES), SCHEMA)
         with pytest.raises(WrongInput) as in_pieces:
             table(tmp_path / path).streamed(SCHEMA)

@@ -67,6 +67,21 @@ def test_bounds_hold_nearly_all_rows_and_are_not_much_wider(seed: int) -> None:
     assert len(Data.of(read(frame), schema)) == len(frame)
 
 
+@pytest.mark.parametrize(("first", "last"), [("2024-01-01", "2024-12-31"), ("2010-01-01", "2015-12-31")])
+@pytest.mark.parametrize("noise", [8.0, 70.0])
+def test_bounds_of_recent_dates_are_not_decades_wide(first: str, last: str, noise: float) -> None:
+    low, high = (float((pd.Timestamp(day) - pd.Timestamp("1970-01-01")).days) for day in (first, last))
+    days = np.random.default_rng(0).integers(int(low), int(high) + 1, 3000)
+    when = pd.Timestamp("1970-01-01") + pd.to_timedelta(days, unit="D")
+    frame = pd.DataFrame({"when": when, "y": np.arange(3000) % 2})
+    schema = bare(Column(name="when", kind="date", missing="category"), rows=3000)
+    [column] = Ranges().run(Data.uncoded(read(frame), schema), noise, Rng(seed=0)).columns
+    assert column.low is not None
+    assert column.high is not None
+    assert column.high - column.low <= 4 * (high - low)
+    assert np.mean((days >= column.low) & (days <= column.high)) > 0.85
+
+
 def test_bounds_are_edges_of_the_public_grid() -> None:
     frame = pd.DataFrame({"a": np.random.default_rng(0).uniform(-1, 1, 2000), "y": ["0", "1"] * 1000})
     data = Data.uncoded(read(frame), bare(Column(name="a"), rows=2000))

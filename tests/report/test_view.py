@@ -10,6 +10,7 @@ import pytest
 
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Gaussian, Pure, Unproven, to_json
+from privaware.report._view import _column
 from privaware.schema import Column, Schema
 from tests.report.pages import ENTRY, Reader, card_entries, page
 
@@ -212,3 +213,8 @@ def test_sum_without_trees_is_shown_without_trees() -> None:
     text = Reader(page(entries)).text
     assert "random Fourier features 1024" in text
     assert not any(word in text for word in ("waves", "bent", "trees 0", "depth 3", "name trees"))
+
+
+def test_missing_texts_are_said_to_be_read_as_empty() -> None:
+    assert _column(Column(name="note", kind="text"))["missing"] == "read as an empty text"
+    assert _column(Column(name="age"))["missing"] == "refuse"

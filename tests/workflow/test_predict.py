@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from privaware import fit, load, predict
-from privaware.data import Data, _csv, read
+from privaware.data import Data, Outside, _csv, read
 from privaware.errors import WrongInput
 from privaware.model import STRONG_CHANGE
 from privaware.schema import Column, Schema
@@ -420,3 +420,19 @@ def test_members_of_built_in_data_are_its_training_rows(tmp_path: Path) -> None:
     fit("wisconsin", epsilon=1.0, learner="majority", out=tmp_path / "model")
     members, others = predictions_for_owner(tmp_path / "model", "wisconsin", "wisconsin")
     assert (len(members), len(others)) == (455, 114)
+
+
+@pytest.mark.parametrize("form", ["table", "text"])
+def test_missing_texts_are_counted_and_named(form: str) -> None:
+    schema = Schema(columns=(Column(name="note", kind="text"),), classes=("n", "y"), form=form)
+    outside = Outside()
+    Data.of(read(pd.DataFrame({"note": ["good service", "", None, " "]})), schema, labelled=False, outside=outside)
+    assert outside.counts["note"] == {"missing": 3}
+    assert outside.sentences(4) == ["'note': 3 values missing"]
+
+
+@pytest.mark.parametrize(("missing", "advice"), [("category", "add an empty column"), ("refuse", "edit a schema")])
+def test_message_of_an_absent_column_says_what_works(missing: str, advice: str) -> None:
+    schema = Schema(columns=(Column(name="crp", low=0, high=9, missing=missing),), classes=("n", "y"))
+    with pytest.raises(WrongInput, match=f"the model needs 'crp'.*{advice}"):
+        Data.of(read(pd.DataFrame({"age": [1, 2]})), schema, labelled=False)

@@ -299,8 +299,9 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
 class Located:
     """What the round of decades and words releases: bounds of numeric columns, and frequent words of other columns.
 
-    `spans` maps the name of a numeric column (the target is named "") to its lower and upper bound. `common` maps the
-    name of another column to its words whose noisy counts passed the threshold, and the sum of these counts.
+    `spans` maps the name of a numeric column (the target is named "") to its lower and upper bound, on the line of
+    `on_line`. `common` maps the name of another column to its words whose noisy counts passed the threshold, and the
+    sum of these counts.
     """
 
     spans: dict[str, Span]

@@ -12,6 +12,7 @@ from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Sc
 
 __all__ = [
     "NONE",
+    "REFERENCE_DAY",
     "SLOTS",
     "as_number",
     "common_words",
@@ -26,6 +27,9 @@ __all__ = [
     "single",
     "worded",
 ]
+
+REFERENCE_DAY = 21_915.0
+"""Days from 1970-01-01 to 2030-01-01, the day that is zero on the grids of dates."""
 
 SLOTS = 1024
 """Length to which vectors of counts are padded, so that their length reveals nothing about up to 1,024 categories."""
@@ -100,8 +104,11 @@ def outline(schema: Schema) -> Schema:
 
 
 def on_line(values: np.ndarray | Words | Spelt, column: Column) -> np.ndarray:
-    """Return raw `values` of a column as floats: days since 1970 for a date column, else numbers; NaN if unreadable."""
-    return days_among(values, column) if column.kind == "date" else numbers_of(values)[0]
+    """Return raw `values` of a column as floats; NaN if unreadable.
+
+    Dates are days since `REFERENCE_DAY`, because grids are finest near zero and most dates lie near the present.
+    """
+    return days_among(values, column) - REFERENCE_DAY if column.kind == "date" else numbers_of(values)[0]
 
 
 def worded(values: np.ndarray | Words | Spelt) -> Counter[str]:

@@ -306,7 +306,7 @@ class ChargedRun:
         rows = settled(self.plan.considered, model.tensors, None if best is None else str(best))
         self.plan = replace(self.plan, considered=tuple(rows))
         self._score(model)
-        for sentence in guess_sentences(model.schema):
+        for sentence in guess_sentences(model.schema, self.plan.schema):
             self._notify(sentence)
         folder = self.options.folder
         if folder is None:

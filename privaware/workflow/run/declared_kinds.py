@@ -22,6 +22,11 @@ SURE = 0.95
 MAX_NAMED = 5
 """Largest number of guesses that a sentence names."""
 
+MORE_CATEGORIES = (
+    "If its categories are public, declare them with --schema FILE; a larger epsilon, or fewer columns, release more."
+)
+"""What helps against lost categories."""
+
 
 def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
     """Return the kinds of columns by name, from a mapping or a TOML file with lines such as `age = "number"`.
@@ -99,20 +104,38 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def guess_sentences(schema: Schema) -> list[str]:
-    """Return sentences about columns no category of which was frequent enough to be released, and about unclear kinds.
+def guess_sentences(schema: Schema, before: Schema) -> list[str]:
+    """Return sentences about kinds and categories that were estimated and may surprise; they follow from releases.
 
-    A kind is unclear if noisy counts give it a probability below `SURE`.
+    They name columns of which no category, or only one, was frequent enough to be released; columns that are read as
+    free text; and columns whose kind is unclear, which noisy counts give a probability below `SURE`. `schema` is the
+    schema of the model, and `before` the schema as it was declared.
     """
+    open_kinds = {column.name: column.kind for column in before.declared if not column.bounded}
     unsure = sorted((column for column in schema.columns if column.certainty < SURE), key=lambda each: each.certainty)
-    lost = [column.name for column in schema.columns if column.kind == "category" and column.categories == NONE]
+    counted = [column for column in schema.columns if column.kind == "category" and column.name in open_kinds]
+    lost = [column.name for column in counted if column.categories == NONE]
+    alone = [column.name for column in counted if len(column.categories) == 1 and column.name not in lost]
+    texts = [each.name for each in schema.columns if each.kind == "text" and open_kinds.get(each.name) == "undecided"]
     sentences = []
     if lost:
         named = ", ".join(map(repr, lost[:MAX_NAMED]))
         sentences.append(
             f"No value of {named}{_more(lost)} was frequent enough to stand out of the noise, so the model learns "
-            "nothing from it. If its categories are public, declare them with --schema FILE. If its values identify "
+            f"nothing from it. {MORE_CATEGORIES} If its values identify "
             'persons, leave the column out: kind = "ignore" in that file.'
+        )
+    if alone:
+        named = ", ".join(map(repr, alone[:MAX_NAMED]))
+        sentences.append(
+            f"Only one category of {named}{_more(alone)} was frequent enough to stand out of the noise; all other "
+            f"values are read as one other category. {MORE_CATEGORIES}"
+        )
+    if texts:
+        named = ", ".join(map(repr, texts[:MAX_NAMED]))
+        sentences.append(
+            f"Columns read as free text, by noisy counts: {named}{_more(texts)}. If one of them is not, declare its "
+            "kind (--kinds FILE)."
         )
     if unsure:
         named = ", ".join(f"{each.name!r} as {each.kind} ({each.certainty:.0%})" for each in unsure[:MAX_NAMED])

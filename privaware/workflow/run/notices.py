@@ -62,8 +62,7 @@ def plan_lines(plan: Plan, schema: Schema, options: RunOptions) -> list[str]:
     elif assumed:
         more = [f"{len(assumed) - MAX_ASSUMED} more facts"] if len(assumed) > MAX_ASSUMED else []
         first.append(f"Assumed to be public: {'; '.join([*assumed[:MAX_ASSUMED], *more])}.")
-    if options.verbose:
-        first += kind_sentences(schema)
+    first += kind_sentences(schema) if options.verbose else _free_text(schema, options)
     sentences = plan.sentences if options.verbose else plan.summary(MAX_LINES - len(first))
     return [*([] if schema.reviewed else [drafted]), *first, *sentences]
 
@@ -87,6 +86,14 @@ def kind_sentences(schema: Schema) -> list[str]:
     if "undecided" in names:
         sentences.append(f"Columns whose kinds part of the budget estimates: {_named(names['undecided'])}.")
     return sentences
+
+
+def _free_text(schema: Schema, options: RunOptions) -> list[str]:
+    """Return a sentence that names the columns of free text of a table without a schema; no sentence if none are."""
+    of_text = [column.name for column in schema.declared if column.kind == "text"]
+    if schema.form != "table" or not of_text or options.schema is not None:
+        return []
+    return [f"Columns read as free text: {_named(of_text)}. If one of them is not, declare its kind (--kinds FILE)."]
 
 
 def _named(names: list[str]) -> str:

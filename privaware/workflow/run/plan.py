@@ -177,6 +177,8 @@ class Plan:
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
         sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
+        if least := math.ceil(self.rows_of_category):
+            sentence += f" Categories of fewer than about {rounded_up(least, 2)} rows are lost."
         deviation, schema = self.bounds_deviation, self.schema
         needed = math.ceil(CLEAR * deviation)
         if schema.rows >= needed and not (of_persons(schema) and deviation):
@@ -205,6 +207,17 @@ class Plan:
         if isinstance(first, Then) and isinstance(first.first, Ranges):
             return first.first.deviation(self.schema, self.noise * first.share)
         return float(getattr(first, "bounds_deviation", 0.0))
+
+    @property
+    def rows_of_category(self) -> float:
+        """About the number of rows that a category needs to be released; 0 if no categories are counted.
+
+        A mechanism that has run is a placeholder, which stores this number (`publish.Protects`).
+        """
+        first = self.mechanism
+        if isinstance(first, Then) and isinstance(first.first, Ranges):
+            return first.first.rows_of_category(self.schema, self.noise * first.share)
+        return float(getattr(first, "rows_of_category", 0.0))
 
     @property
     def cost_sentence(self) -> str:

@@ -37,11 +37,13 @@ class Protects:
     """A placeholder for a mechanism that has run; its `cost` and `run` raise `RuntimeError`.
 
     `unit` is what it protects, "row" or "label". `bounds_deviation` is the standard deviation of the noise in the
-    counts that estimated column ranges (0 if there were none), for the sentences of the plan.
+    counts that estimated column ranges, and `rows_of_category` about the number of rows that a category needs to be
+    released (0 if there were none), for the sentences of the plan.
     """
 
     unit: str
     bounds_deviation: float = 0.0
+    rows_of_category: float = 0.0
 
     def cost(self, schema: Any, noise: float) -> Any:
         raise RuntimeError("expected no cost of a mechanism that has run: its events are in the plan")
@@ -74,7 +76,9 @@ class Release:
         placeholder, because it may hold rows. `said` are the `score`, the `search` and the `description` on the model
         card.
         """
-        protects = Protects(unit=unit(plan.mechanism), bounds_deviation=plan.bounds_deviation)
+        protects = Protects(
+            unit=unit(plan.mechanism), bounds_deviation=plan.bounds_deviation, rows_of_category=plan.rows_of_category
+        )
         bare = replace(plan, mechanism=protects)
         charged = Charged(time=entry.time, hash=entry.hash, run=entry.run)
         return cls(plan=bare, model=model, charged=charged, seed=seed, **said)

@@ -84,8 +84,28 @@ def test_a_column_without_a_released_category_is_named(letters: Path) -> None:
     assert any("No value of 'c0'" in sentence and "and 7 more" in sentence for sentence in lost.notices)
 
 
+def released_and_before(*columns: Column) -> tuple[Schema, Schema]:
+    """The schema with the released `columns`, and the schema before, in which their kinds are undecided."""
+    before = tuple(Column(name=column.name, kind="undecided") for column in columns)
+    return tuple(Schema(columns=each, classes=("a", "b"), rows=100) for each in (columns, before))  # type: ignore
+
+
 def test_lost_categories_are_declared_only_if_public() -> None:
     names = Column(name="nick", kind="category", categories=NONE)
-    (sentence,) = guess_sentences(Schema(columns=(names,), classes=("a", "b"), rows=100))
+    (sentence,) = guess_sentences(*released_and_before(names))
     assert "If its categories are public, declare them" in sentence
     assert 'kind = "ignore"' in sentence
+
+
+def test_a_column_with_one_released_category_is_named() -> None:
+    payment = Column(name="payment", kind="category", categories=("card",))
+    (sentence,) = guess_sentences(*released_and_before(payment))
+    assert sentence.startswith("Only one category of 'payment' was frequent enough")
+    assert "declare them with --schema FILE; a larger epsilon" in sentence
+    declared = Schema(columns=(payment,), classes=("a", "b"), rows=100)
+    assert not guess_sentences(declared, declared)
+
+
+def test_a_column_counted_as_free_text_is_named() -> None:
+    (sentence,) = guess_sentences(*released_and_before(Column(name="note", kind="text")))
+    assert "free text, by noisy counts: 'note'. If one of them is not, declare its kind (--kinds FILE)" in sentence

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from privaware import accounting
+from privaware._rounded import rounded_up
 from privaware.errors import BudgetExceeded, WrongInput
 from privaware.events import Gaussian, Group, leaves
 from privaware.learners.alibi import Alibi
@@ -171,6 +172,18 @@ def test_plan_names_the_public_limit_of_the_rows_of_persons() -> None:
 def test_benchmarks_are_compared_by_rows_x_epsilon_over_the_cap() -> None:
     said = " ".join(training_plan(PERSONS, epsilon=1.0, delta=1e-5).sentences)
     assert "(rows x epsilon / cap 100 to 10,000)" in said
+
+
+def test_plan_says_how_many_rows_a_category_needs() -> None:
+    schema = replace(PERSONS, columns=(Column(name="town", kind="category"),), rows=3000)
+    plan = training_plan(schema, epsilon=1.0, delta=1e-5, learner="fourier")
+    assert plan.rows_of_category > 3 + 5 * plan.bounds_deviation
+    assert (
+        f"Categories of fewer than about {rounded_up(plan.rows_of_category, 2)} rows are lost."
+        in plan.bounds_sentences[0]
+    )
+    numbers = replace(schema, columns=(Column(name="age"),))
+    assert "Categories" not in " ".join(training_plan(numbers, epsilon=1.0, delta=1e-5).bounds_sentences)
 
 
 def test_plan_says_how_many_persons_clear_ranges_need() -> None:
