@@ -26,6 +26,7 @@ __all__ = [
     "GRID",
     "MANY_CLASSES",
     "SHOWN",
+    "TOLERANCE",
     "Curve",
     "Expected",
     "Pilot",
@@ -157,8 +158,11 @@ class Expected:
         return _quantiles(GRID, passing)
 
     def chance(self, accuracy: float) -> float:
-        """Return the fraction, by weight, of the curves that reach `accuracy - TOLERANCE` at an epsilon of `GRID`."""
-        reached = self.accuracies.max(axis=1) >= accuracy - TOLERANCE
+        """Return the probability (fraction of the weight of the curves) of reaching `accuracy` at epsilon 10 or less.
+
+        It is above 1/2 exactly if the median of the accuracies at epsilon 10 (`at`) is at least `accuracy`.
+        """
+        reached = self.accuracies.max(axis=1) >= accuracy
         return float(self.weights[reached].sum() / self.weights.sum())
 
     def curve(self) -> list[dict[str, float]]:

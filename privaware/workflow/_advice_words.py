@@ -6,6 +6,8 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from privaware.workflow._accuracy_curves import TOLERANCE
+
 __all__ = ["advice_lines", "advice_page", "answer_lines", "plot_lines"]
 
 PLOT_WIDTH = 40
@@ -61,7 +63,8 @@ def answer_lines(advised: Any) -> list[str]:
 
     If an accuracy was given and the estimate is about other tables, the first line says which epsilons these tables
     need, and the second recommends a pilot. If a pilot gave an epsilon, the only line names it and says how uncertain
-    it is. Otherwise the only line says why no epsilon is named.
+    it is, and whether the table probably reaches the accuracy at all. Otherwise the only line says why no epsilon is
+    named.
     """
     estimate, accuracy = advised.estimate, advised.accuracy
     if estimate.get("about") == "other tables" and accuracy is not None:
@@ -76,16 +79,15 @@ def answer_lines(advised: Any) -> list[str]:
         return [found, estimate["reason"]]
     if estimate["epsilon"] is not None:
         interval = f"80% interval: {estimate['low']:g} to {estimate['high']:g}"
-        doubt = ""
-        if estimate["chance"] < CERTAIN:
-            doubt = f" The probability that this table reaches it at epsilon 10 or less is {estimate['chance']:.0%}."
-        if estimate["reason"] is not None:
-            doubt += f" {estimate['reason']}"
         needed = f"about epsilon {estimate['epsilon']:g} ({interval})"
-        found = f"Accuracy {accuracy:g} needs {needed}, by a pilot on this table."
-        if estimate["chance"] < 0.5:
-            found = f"By a pilot on this table, accuracy {accuracy:g} is probably not reached. If it is, at {needed}."
-        return [f"{found}{doubt}"]
+        probability = f"the probability that it does at epsilon 10 or less is {estimate['chance']:.0%}"
+        if estimate["chance"] > 0.5:
+            found = f"Accuracy {accuracy:g}, within {TOLERANCE:g}, needs {needed}, by a pilot on this table"
+            found += "" if estimate["chance"] >= CERTAIN else f", if the table reaches it: {probability}"
+        else:
+            found = f"By a pilot, this table probably does not reach accuracy {accuracy:g}: {probability}. "
+            found += f"If it does, it needs {needed} for this accuracy, within {TOLERANCE:g}"
+        return [" ".join(filter(None, (f"{found}.", estimate["reason"])))]
     return [estimate["reason"]]
 
 

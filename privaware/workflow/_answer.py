@@ -12,6 +12,7 @@ from privaware.schema import Schema
 from privaware.workflow._accuracy_curves import (
     GRID,
     MANY_CLASSES,
+    TOLERANCE,
     Curve,
     Expected,
     Pilot,
@@ -33,7 +34,7 @@ PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
 FEWEST_TABLES = 5
 """Smallest number of measured tables of similar size for an estimate without a pilot."""
 LIKELY_ENOUGH = 0.15
-"""Least probability of reaching the requested accuracy at epsilon 10 or less for which `advise` names an epsilon."""
+"""Least probability of `accuracy - TOLERANCE` at epsilon 10 or less for which `advise` names an epsilon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +157,8 @@ def _of_this_table(expected: Expected, accuracy: float | None, pilot: Pilot) -> 
     """Return the estimate for the table of `pilot`: the epsilon that `accuracy` needs, its interval and its `chance`.
 
     `expected` are the accuracies to expect after the pilot. Return only a reason if `accuracy` is None, if the released
-    accuracy of a constant prediction reaches it, or if the chance to reach it is below `LIKELY_ENOUGH`. The estimate
-    has a reason for doubt if the pilot may be no better than a constant prediction.
+    accuracy of a constant prediction reaches it, or if an accuracy within `TOLERANCE` of it is too improbable
+    (`LIKELY_ENOUGH`). The estimate has a reason for doubt if the pilot may be no better than a constant prediction.
     """
     about, constant = {"about": "this table"}, pilot.constant
     if accuracy is None:
@@ -170,12 +171,11 @@ def _of_this_table(expected: Expected, accuracy: float | None, pilot: Pilot) -> 
             "epsilon is needed."
         )
         return {**_estimate(reason=reason), **about}
-    chance = expected.chance(accuracy)
-    if chance < LIKELY_ENOUGH:
+    if expected.chance(accuracy - TOLERANCE) < LIKELY_ENOUGH:
         reason = f"Not reached: at epsilon {GRID[-1]:g} expect {most[1]:.2f} ({most[0]:.2f} to {most[2]:.2f})."
         return {**_estimate(reason=reason), **about}
     named = _estimate(epsilon=epsilon, low=low, high=high, reason=_doubt(pilot))
-    return {**named, **about, "chance": round(chance, 2)}
+    return {**named, **about, "chance": expected.chance(accuracy)}
 
 
 def _doubt(pilot: Pilot) -> str | None:

@@ -67,14 +67,15 @@ class Advised(Summarised):
     `unit`. `charged` says in a sentence what was charged. `estimate` has the `epsilon` that the accuracy needs (after a
     pilot only), and its 10% and 90% quantiles `low` and `high`. Its entry `about` says whether they are about "other
     tables" or "this table"; it is absent if no measured curve applies. After a pilot, `chance` is the probability that
-    this table reaches the accuracy at epsilon 10 or less. Values that are not known are None, and `reason` says why;
-    beside an `epsilon`, `reason` warns that the pilot may be no better than a constant prediction, or is None. `curve`
-    has the accuracy to expect at several epsilons, each with `epsilon`, `accuracy`, `low` and `high`. `pilot` has the
-    accuracy that a pilot released, its standard `error` and the pilot's `epsilon`. `choice` describes what the learner
-    `auto` of `fit` takes: the name of the `rule`, the `learner`, the reason `why`, the page of `evidence` and a
-    `warning`. `advice` has the findings that apply. `risk` has, for each false positive rate `fpr`, the largest true
-    positive rate of any attack: `gaussian` for a Gaussian mechanism with this epsilon (such as the learner `linear`),
-    and `any` for any mechanism with this epsilon and delta.
+    this table reaches the accuracy at epsilon 10 or less, and `epsilon` gives the accuracy within 0.02, if it is
+    reached. Values that are not known are None, and `reason` says why; beside an `epsilon`, `reason` warns that the
+    pilot may be no better than a constant prediction, or is None. `curve` has the accuracy to expect at several
+    epsilons, each with `epsilon`, `accuracy`, `low` and `high`. `pilot` has the accuracy that a pilot released, its
+    standard `error` and the pilot's `epsilon`. `choice` describes what the learner `auto` of `fit` takes: the name of
+    the `rule`, the `learner`, the reason `why`, the page of `evidence` and a `warning`. `advice` has the findings that
+    apply. `risk` has, for each false positive rate `fpr`, the largest true positive rate of any attack: `gaussian` for
+    a Gaussian mechanism with this epsilon (such as the learner `linear`), and `any` for any mechanism with this epsilon
+    and delta.
     """
 
     data: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from importlib import import_module
 from pathlib import Path
@@ -90,21 +91,39 @@ def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, mon
     assert "closed without a result" not in run(*call).err
 
 
-def test_changed_data_name_the_open_run_of_the_command(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = ("fit", people, "--target", "y", "--learner", "majority", "--limit", 9, "--out", "m")
-    stopped(run, call, monkeypatch)
+@pytest.mark.parametrize("folder_kept", [True, False])
+def test_open_run_of_other_data_refuses_its_folder(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, folder_kept: bool
+) -> None:
+    call = ("fit", people, "--target", "y", "--learner", "majority", "--limit", 9)
+    stopped(run, (*call, "--out", "m"), monkeypatch)
+    if not folder_kept:
+        shutil.rmtree("m")
     former = people.read_text()
     people.write_text(former.replace("yes", "no", 1))
-    open_run = "Entry 1 (fit people.csv with majority into m, epsilon 0.9998) is charged but not finished, for other"
-    assert open_run in run(*call, "--dry-run").err
-    again = run(*call)
-    assert (again.code, again.err.index(open_run) < again.err.index("Charged to the ledger as entry 2")) == (0, True)
-    assert "--close 1`" in again.err
-    Path("m").rename("of_changed_data")
+    refused = "'m' belongs to entry 1 (fit people.csv with majority into m, epsilon 0.9998), which is charged but not"
+    assert f"This run would be refused: {refused}" in run(*call, "--out", "m", "--dry-run").err
+    again = run(*call, "--out", "m")
+    assert (again.code, refused in again.err) == (2, True)
+    assert "for other data than these; put its data back and repeat this command to resume it" in again.err
+    assert "choose another --out for the changed data, or type `privaware ledger " in again.err
+    assert run(*call, "--out", "n").code == 0
     people.write_text(former)
-    resumed = run(*call)
-    assert "Resuming" in resumed.err
-    assert open_run not in resumed.err
+    assert "Resuming" in run(*call, "--out", "m").err
+    assert len(spends(Path("people.csv.ledger"))) == 2
+
+
+def test_finished_model_in_the_way_names_the_open_run(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("fit", people, "--target", "y", "--learner", "majority", "--limit", 9, "--out", "m")
+    stopped(run, call, monkeypatch)
+    Path("m").rename("aside")
+    assert run(*call, "--epsilon", 0.5).code == 0
+    way = "to resume entry 1 (fit people.csv with majority into m) of this command, which is charged but not finished, "
+    for again in (run(*call), run(*call, "--dry-run")):
+        assert "'m' holds a finished model" in again.err
+        assert f"{way}move that folder away and repeat the command" in again.err
+    Path("m").rename("other")
+    assert "Resuming" in run(*call).err
     assert len(spends(Path("people.csv.ledger"))) == 2
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from privaware.workflow._accuracy_curves import Curve, Expected, Pilot, TableFacts, of_others, of_pilot
 
@@ -51,3 +53,10 @@ def test_worse_score_gives_a_wider_interval() -> None:
 def test_below_the_least_epsilon_a_constant_is_expected() -> None:
     facts = TableFacts(rows=4000, classes=2, least_epsilon=0.5)
     assert of_others([EASY, HARD], facts).at(0.1) == (0.5, 0.5, 0.5)
+
+
+@given(st.floats(0.5, 0.7), st.floats(0.005, 0.2), st.floats(0.45, 1.0))
+def test_chance_above_half_is_a_median_that_reaches(pilot: float, error: float, accuracy: float) -> None:
+    seen = Pilot(accuracy=pilot, error=error, signal=float(FACTS.signal(0.1)), constant=0.5)
+    expected = of_pilot([EASY, HARD], FACTS, seen)
+    assert (expected.chance(accuracy) > 0.5) is (expected.at(10.0)[1] >= accuracy)

@@ -102,15 +102,28 @@ def test_doubt_about_the_pilot_is_part_of_the_answer() -> None:
     estimate = {"epsilon": 0.36, "low": 0.05, "high": 4.7, "chance": 0.95, "about": "this table", "reason": "Beware."}
     (answer,) = answer_lines(SimpleNamespace(estimate=estimate, accuracy=0.9))
     assert answer.endswith("by a pilot on this table. Beware.")
+    (answer,) = answer_lines(SimpleNamespace(estimate={**estimate, "chance": 0.61}, accuracy=0.9))
+    assert answer.endswith(
+        "if the table reaches it: the probability that it does at epsilon 10 or less is 61%. Beware."
+    )
 
 
 def test_an_accuracy_that_is_hardly_reached_is_said_first() -> None:
     estimate = {"epsilon": 1.7, "low": 0.2, "high": 7.0, "chance": 0.4, "about": "this table", "reason": None}
     (answer,) = answer_lines(SimpleNamespace(estimate=estimate, accuracy=0.8))
     assert answer.startswith(
-        "By a pilot on this table, accuracy 0.8 is probably not reached. If it is, at about epsilon 1.7"
+        "By a pilot, this table probably does not reach accuracy 0.8: the probability that it does at epsilon 10 or "
+        "less is 40%. If it does, it needs about epsilon 1.7"
     )
-    assert "40%" in answer
+
+
+@pytest.mark.parametrize("accuracy", [0.83, 0.84, 0.85, 0.9])
+def test_answer_says_not_reached_exactly_as_its_curve(accuracy: float) -> None:
+    schema = Schema(rows=3500, classes=("a", "b"), columns=(Column(name="x"),))
+    released = Pilot(accuracy=0.809, error=0.0157, signal=2.264, constant=0.822)
+    answer = answer_for(schema, 1e-5, accuracy, released)
+    (line,) = answer_lines(SimpleNamespace(estimate=answer.estimate, accuracy=accuracy))
+    assert ("probably does not reach" in line) is (answer.curve[-1]["accuracy"] < accuracy)
 
 
 def test_accuracy_out_of_reach_names_no_epsilon() -> None:

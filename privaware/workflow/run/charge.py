@@ -53,7 +53,7 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import next_run, open_for_other_rows, run_key, same_rows
+from privaware.workflow.run.resume import expect_place_to_resume, expect_same_rows, next_run, run_key, same_rows
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -245,29 +245,22 @@ class ChargedRun:
         self.name = f"{key}-{count}"
         if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
             return False
-        self._say_why_new(key, f"{key}-{count - 1}")
         _expect_charged(self.ledger.find(self.name))
+        self._say_why_new(key, f"{key}-{count - 1}")
         self._charge()
         return True
 
     def _say_why_new(self, key: str, previous: str) -> None:
-        """If an earlier run of the command `key` is not resumed, say why this run has its own charge.
+        """If an earlier run of the command `key` was closed without a result, say that this run has its own charge.
 
-        `previous` is the name of the run before this one. It may be closed without a result. Another run may be open,
-        but charged for other rows; this is also a warning if there is no listener (`say`).
+        `previous` is the name of the run before this one. Raise `WrongInput` if an earlier run is open, but was charged
+        for other rows (`expect_same_rows`).
         """
         closing = self.ledger.closing(previous)
         if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
             self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
         if self.ledger.find(self.name) is None:
-            self._say_what_is_open(self.ledger, key)
-
-    def _say_what_is_open(self, ledger: Ledger, key: str) -> None:
-        sentence = open_for_other_rows(ledger, key, self.source.digest)
-        if sentence is not None:
-            self.say(sentence)
-        if sentence is not None and self.options.say is None:
-            warn_caller(sentence)
+            expect_same_rows(self.ledger, key, self.options, self.source.digest)
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
@@ -397,6 +390,7 @@ class ChargedRun:
         ledger = place if isinstance(place, Ledger) else Ledger.open(place)
         entry = finished_entry(folder, ledger, self._key(), self.source.digest)
         if entry is None:
+            expect_place_to_resume(ledger, self._key(), self.options, self.source.digest)
             return False
         assert entry.run is not None
         self.ledger, self.entry, self.name = ledger, entry, entry.run
@@ -499,6 +493,8 @@ class ChargedRun:
         if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
             self.say("This run has already finished, so it would charge nothing.")
             return
+        if may_be_done:
+            expect_place_to_resume(ledger, key, self.options, digest)
         count = next_run(ledger, key, digest)
         name = f"{key}-{count}"
         self._expect_free_place(f"{key}-{count - 1}", name)
@@ -508,7 +504,7 @@ class ChargedRun:
         if resumed is not None:
             self.say(f"This run is already charged, as entry {resumed.number}: it would resume and charge nothing.")
         else:
-            self._say_what_is_open(ledger, key)
+            expect_same_rows(ledger, key, self.options, digest)
             after = accounting.epsilon(ledger.total(event), ledger.delta)
             now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
             self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 from privaware._rounded import rounded_up
 from privaware.accounting import epsilon
 from privaware.card import plain_settings
+from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
 from privaware.ledger._entry import unfinished
+from privaware.workflow.run.output import expect_free
 
 if TYPE_CHECKING:
     from privaware.workflow.run.options import RunOptions
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["next_run", "open_for_other_rows", "run_key", "same_rows"]
+__all__ = ["expect_place_to_resume", "expect_same_rows", "next_run", "run_key", "same_rows"]
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
@@ -68,23 +70,42 @@ def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
     return count
 
 
-def open_for_other_rows(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> str | None:
-    """Return a sentence about an unfinished run of the command with this `key` that was charged for other rows.
+def expect_same_rows(ledger: Ledger, key: str, options: RunOptions, digest: Callable[[], str | None]) -> None:
+    """Raise `WrongInput` if the command with this `key` has an unfinished run that was charged for other rows.
 
-    It is the latest such run. Return None if there is none. `digest()` returns the digest of the present rows.
+    A second charge of the same command would fill the output folder of `options`, in which that run is resumed. The
+    error names the latest such run. `digest()` returns the digest of the present rows.
     """
     runs = [entry for entry in unfinished(ledger.entries()) if (entry.run or "").rpartition("-")[0] == key]
     others = [entry for entry in runs if not same_rows(entry, digest)]
     if not others:
-        return None
+        return
     entry = others[-1]
     assert entry.event is not None
     close = shlex.join(["privaware", "ledger", str(ledger.path), "--close", str(entry.number)])
-    return (
-        f"Entry {entry.number} ({entry.what}, epsilon {rounded_up(epsilon(entry.event, ledger.delta))}) is charged but "
-        "not finished, for other data than these, so this run needs a charge of its own; to resume that entry, put its "
-        f"data back and repeat the command while --out is empty, or to give it up, type `{close}`."
+    raise WrongInput(
+        f"{str(options.folder)!r} belongs to entry {entry.number} ({entry.what}, epsilon "
+        f"{rounded_up(epsilon(entry.event, ledger.delta))}), which is charged but not finished, and was charged for "
+        "other data than these; put its data back and repeat this command to resume it, choose another --out for the "
+        f"changed data, or type `{close}` to give it up"
     )
+
+
+def expect_place_to_resume(ledger: Ledger, key: str, options: RunOptions, digest: Callable[[], str | None]) -> None:
+    """Raise `WrongInput` if a run of the command with this `key` could be resumed if its output folder were empty.
+
+    `digest()` returns the digest of the rows, and the folder of `options` exists.
+    """
+    entry = ledger.find(f"{key}-{next_run(ledger, key, digest)}")
+    if entry is None or options.folder is None:
+        return
+    try:
+        expect_free(options.folder, options.ledger_path)
+    except WrongInput as problem:
+        raise WrongInput(
+            f"{problem}; to resume entry {entry.number} ({entry.what}) of this command, which is charged but not "
+            "finished, move that folder away and repeat the command"
+        ) from None
 
 
 def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
