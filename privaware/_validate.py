@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ __all__ = [
     "naming_options",
     "nearest",
     "option",
+    "listed_options",
     "renamed_keywords",
     "shown",
     "suggestion",
@@ -79,7 +81,19 @@ def option(name: str, value: object = "") -> str:
     dashed = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{dashed}" if value else f"--no-{dashed}"
-    return f"--{dashed} {value}".rstrip()
+    return f"--{dashed} {shlex.quote(str(value)) if value != '' else ''}".rstrip()
+
+
+def listed_options(**settings: object) -> str:
+    """Return what a message calls several settings with their values (`option`), as they are typed after each other.
+
+    >>> listed_options(unit="case number", cap=2)
+    "unit='case number', cap=2"
+    >>> with naming_options():
+    ...     listed_options(unit="case number", cap=2)
+    "--unit 'case number' --cap 2"
+    """
+    return (" " if _OPTIONS[0] else ", ").join(option(name, value) for name, value in settings.items())
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from privaware import _rounded
 from privaware._summary import Summarised, card_html
+from privaware._validate import listed_options, option
 from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
 from privaware.events import Event
@@ -248,10 +248,9 @@ class Ledger(Summarised):
         return self.facts.relation
 
     @property
-    def unit_options(self) -> str:
-        """The options of a command that give a run the unit and the cap of this ledger, such as "--unit id --cap 2"."""
-        cap = f" --cap {self.facts.cap}" if self.facts.cap > 1 else ""
-        return f"--unit {shlex.quote(self.unit)}{cap}"
+    def unit_settings(self) -> dict[str, Any]:
+        """The settings that give a run the unit and the cap of this ledger: `unit`, and `cap` above 1."""
+        return {"unit": self.unit, **({"cap": self.facts.cap} if self.facts.cap > 1 else {})}
 
     def spend(
         self,
@@ -595,12 +594,12 @@ class Ledger(Summarised):
 
     def _way(self, name: str) -> str:
         """Return the advice in an error message to a run whose fact `name`, such as "delta", differs from this one."""
-        another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}; {NO_TOTAL}"
+        another = f"to charge this ledger, or {option('ledger', 'FILE')} to begin one for the other {name}; {NO_TOTAL}"
         shared = f", because all charges of a ledger share its {name}"
         ways = {
-            "delta": f"take --delta {_exact(self.delta)}{shared}",
-            "cap": f"take --cap {self.facts.cap} {another}",
-            "unit": f"take {self.unit_options} {another}",
+            "delta": f"take {option('delta', self.delta)}{shared}",
+            "cap": f"take {option('cap', self.facts.cap)} {another}",
+            "unit": f"take {listed_options(**self.unit_settings)} {another}",
         }
         return ways.get(name, f"take data and a schema with the same {name}{shared}")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from privaware import features
 from privaware._files import atomic_file
+from privaware._validate import option
 from privaware.card import Guarantee, ModelCard
 from privaware.data import Data, Outside, Raw, large_csv, large_table
 from privaware.errors import WrongInput
@@ -349,4 +350,4 @@ def _write_parquet(pieces: Iterable[dict[str, np.ndarray]], file: BinaryIO) -> i
 
 
 def _not_overwritten(path: Path) -> WrongInput:
-    return WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")
+    return WrongInput(f"{str(path)!r} exists and is not overwritten; choose another {option('out')}")

@@ -570,3 +570,11 @@ def test_gap_beside_text_is_refused_with_the_argument_to_pass() -> None:
     frame = pd.DataFrame({"age": [30.0, np.nan, 50.0, 41.0], "town": ["a", "b", "a", "b"]})
     with pytest.raises(WrongInput, match=r'missing = "category" or a number to fill in .*or the estimator'):
         PrivateClassifier(epsilon=1.0, random_state=1).fit(frame, ["n", "y", "n", "y"])
+
+
+def test_occupied_folder_is_refused_without_an_option_of_fit(tmp_path):
+    X, y = measurements()
+    model = PrivateClassifier(random_state=0).fit(X, y)
+    model.save(tmp_path / "model")
+    with pytest.raises(WrongInput, match=r"never overwritten; choose another folder$"):
+        model.save(tmp_path / "model")

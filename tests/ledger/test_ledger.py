@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
+from privaware._validate import naming_options
 from privaware.errors import BudgetExceeded, Refused, WrongInput
 from privaware.events import NOTHING, Event, Gaussian, Laplace, Unproven
 from privaware.ledger import Ledger, _chain, _lock
@@ -280,10 +281,10 @@ def test_limit_below_spent_is_refused(ledger: Ledger, path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "way"),
     [
-        ({"delta": 1e-6}, "take --delta 1e-5"),
-        ({"unit": "label"}, "take --unit row to charge this ledger, or --ledger FILE to begin one for the other unit"),
+        ({"delta": 1e-6}, "take delta=1e-05"),
+        ({"unit": "label"}, "take unit='row' to charge this ledger, or ledger='FILE' to begin one for the other unit"),
         ({"relation": "replace_one"}, "take data and a schema with the same relation"),
-        ({"cap": 3}, "take --cap 1 to charge this ledger, or --ledger FILE to begin one for the other cap"),
+        ({"cap": 3}, "take cap=1 to charge this ledger, or ledger='FILE' to begin one for the other cap"),
         ({"partitions": []}, "take data and a schema with the same partitions"),
     ],
 )
@@ -320,7 +321,13 @@ def test_advice_says_what_another_ledger_would_mean(path: Path) -> None:
 
 def test_another_unit_than_the_ledger_has_names_its_option(path: Path) -> None:
     Ledger.create(path, limit=1.0, unit="case number", cap=2)
-    with pytest.raises(WrongInput, match="got 'row'; take --unit 'case number' --cap 2 to charge this"):
+    with pytest.raises(WrongInput, match="got 'row'; take unit='case number', cap=2 to charge this"):
+        Ledger.open_or_create(path)
+
+
+def test_command_is_told_the_option_for_the_unit(path: Path) -> None:
+    Ledger.create(path, limit=1.0, unit="case number", cap=2)
+    with naming_options(), pytest.raises(WrongInput, match="take --unit 'case number' --cap 2 to charge this ledger"):
         Ledger.open_or_create(path)
 
 
@@ -461,5 +468,5 @@ def test_replaced_file_is_noticed(ledger: Ledger, path: Path) -> None:
 
 def test_another_cap_is_refused_with_the_cap_that_fits(path: Path) -> None:
     Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=3)
-    with pytest.raises(WrongInput, match="expected cap 3 as the ledger has it, got 5; take --cap 3 to charge"):
+    with pytest.raises(WrongInput, match="expected cap 3 as the ledger has it, got 5; take cap=3 to charge"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA, unit="person", cap=5)

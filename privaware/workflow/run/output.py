@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from privaware._files import locked
+from privaware._validate import option
 from privaware.errors import WrongInput
 from privaware.model import TENSORS
 from privaware.workflow.run.signature import SIGNATURE
@@ -41,17 +42,18 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
     folder inside is created at once, so that an unwritable folder raises before anything is charged.
     """
     with ExitStack() as lock:
-        with disk_errors(folder, "choose another --out"):
+        with disk_errors(folder, f"choose another {_folder_word()}"):
             _expect_folder(folder)
             created = not folder.exists()
             try:
                 lock.enter_context(locked(folder))
             except BlockingIOError:
                 raise WrongInput(
-                    f"another process is making a model in {str(folder)!r}; wait until it ends, or choose another --out"
+                    f"another process is making a model in {str(folder)!r}; wait until it ends, or choose another "
+                    f"{_folder_word()}"
                 ) from None
         try:
-            with disk_errors(folder, "choose another --out"):
+            with disk_errors(folder, f"choose another {_folder_word()}"):
                 _expect_new(folder, ledger)
                 (folder / STAGED).mkdir(mode=0o700, exist_ok=True)
                 (folder / STAGED).chmod(0o700)
@@ -67,10 +69,16 @@ def expect_free(folder: Path, ledger: Path | None = None) -> None:
 
     Nothing is written, and whether another process uses the folder is not checked.
     """
-    with disk_errors(folder, "choose another --out"):
+    with disk_errors(folder, f"choose another {_folder_word()}"):
         _expect_folder(folder)
         if folder.exists():
             _expect_new(folder, ledger)
+
+
+def _folder_word() -> str:
+    """Return what a message calls the folder: `--out` at the command line, else "folder", for `save` has no `out`."""
+    named = option("out")
+    return named if named.startswith("--") else "folder"
 
 
 def sha256(path: Path) -> str:
@@ -86,7 +94,7 @@ def disk_errors(folder: Path, advice: str) -> Iterator[None]:
     Also raise `WrongInput` if the name of `folder` has a zero character.
     """
     if "\0" in str(folder):
-        raise WrongInput(f"expected --out without a zero character, got {str(folder)!r:.80}")
+        raise WrongInput(f"expected {_folder_word()} without a zero character, got {str(folder)!r:.80}")
     try:
         yield
     except OSError as problem:
@@ -104,12 +112,14 @@ def set_time(path: Path, charged: str) -> None:
 
 def _expect_folder(path: Path) -> None:
     if path.exists() and not path.is_dir():
-        raise WrongInput(f"expected --out as a folder, got the file {str(path)!r}; choose another")
+        raise WrongInput(f"expected {_folder_word()} as a folder, got the file {str(path)!r}; choose another")
 
 
 def _expect_new(folder: Path, ledger: Path | None) -> None:
     if (folder / "model.json").exists():
-        raise WrongInput(f"{str(folder)!r} holds a finished model, which is never overwritten; choose another --out")
+        raise WrongInput(
+            f"{str(folder)!r} holds a finished model, which is never overwritten; choose another {_folder_word()}"
+        )
     ours = {"run.ledger", "run.ledger-journal", STAGED, SEARCH}
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
         ours |= {ledger.name, f"{ledger.name}-journal"}
@@ -118,4 +128,6 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
     names = [item.name for item in folder.iterdir()]
     foreign = any(name not in ours and not name.startswith(DRAFT) for name in names)
     if foreign or any((folder / name).exists() and not (folder / name).is_dir() for name in (STAGED, SEARCH)):
-        raise WrongInput(f"expected --out as a new or empty folder, got {str(folder)!r} with other files in it")
+        raise WrongInput(
+            f"expected {_folder_word()} as a new or empty folder, got {str(folder)!r} with other files in it"
+        )

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 from privaware import accounting
 from privaware._rounded import number, rounded_up
-from privaware._validate import expect_positive
+from privaware._validate import expect_positive, listed_options, option
 from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING, Event
@@ -170,8 +170,8 @@ def register_rows(
         collected.append(same)
         sentences = same.sentences_without_total()
     else:
-        option = "ledger=FILE" if say is None else "--ledger FILE"
-        sentences = same.sentences(event=uncharged, during_run=True, option=option)
+        named = "ledger=FILE" if say is None else "--ledger FILE"
+        sentences = same.sentences(event=uncharged, during_run=True, option=named)
     for sentence in sentences:
         if say is None:
             warn_caller(sentence, OverlapWarning)
@@ -278,15 +278,16 @@ def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     if not similar:
         return
     other, schema = similar[0], source.schema
-    cost, options = ", for another unit, cap or relation", f" {other.unit_options}"
+    cost, settings = ", for another unit, cap or relation", other.unit_settings
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
-        options = ""
+        settings = {}
+    way = listed_options(ledger=str(other.path), **settings)
     raise WrongInput(
         f"'{source.name}' probably shares rows with a table that was charged to '{other.path}': half the rows of the "
-        f"smaller table, or more, seem to be in both{cost}; say --ledger '{other.path}'{options} to charge them there, "
-        "or --new-ledger if they are other people"
+        f"smaller table, or more, seem to be in both{cost}; say {way} to charge them there, "
+        f"or {option('new_ledger', True)} if they are other people"
     )
 
 

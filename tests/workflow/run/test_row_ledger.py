@@ -228,7 +228,7 @@ def test_p49_file_with_most_rows_of_another_asks_for_its_ledger(ward: Path, chan
         fit(changed, **CALL)
     together = spent_together([Ledger.open(f"{ward}.ledger")], 1e-5, Ledger.open(f"{ward}.ledger").entries()[1].event)
     assert f"epsilon {rounded_up(together)} at delta 1e-5" in str(refused.value)
-    assert "--new-ledger" in str(refused.value)
+    assert "new_ledger=True" in str(refused.value)
     assert [path.name for path in ward.parent.glob("*.ledger")] == ["ward.csv.ledger"]
 
 
