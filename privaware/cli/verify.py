@@ -34,6 +34,11 @@ def verify(model: SUBJECT, ledger: LEDGER = None, key: KEY = None, seed: o.NO_SE
     known = {name: value for name, value in verdict.epsilon.items() if value is not None}
     epsilons = [f"epsilon by {name} {rounded_up(value)}" for name, value in known.items()]
     lines.append(", ".join([*epsilons, f"delta {rounded_up(verdict.delta)}"]))
+    if len(known) > 1:
+        lines.append(
+            "Each of these epsilons is an upper bound for the same delta, so a larger one is looser and contradicts "
+            f"nothing.{' pld and cf are computed independently, and are compared.' * ({'pld', 'cf'} <= set(known))}"
+        )
     show(verdict.json(), lines, json)
     return 0 if verdict.valid else 4
 

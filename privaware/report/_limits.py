@@ -72,10 +72,10 @@ LEARNED_ELSEWHERE = {
 """The limitation to state for each feature that was trained on other data, by the name of the feature."""
 
 
-def limitations(card: ModelCard) -> list[str]:
+def limitations(card: ModelCard, *, table: str = "the table of columns of the report") -> list[str]:
     """Return the limitations of the guarantee and the model, one or two sentences each.
 
-    The limitations that the owner stated come last.
+    `table` is what the sentences call the table of columns. The limitations that the owner stated come last.
     """
     guarantee, schema = card.guarantee, card.schema
     lines = []
@@ -103,10 +103,10 @@ def limitations(card: ModelCard) -> list[str]:
     )
     kinds = {column.kind for column in schema.declared} if schema.form == "table" else set()
     if kinds & {"number", "date"}:
-        lines.append("Numbers outside the ranges in the table of columns of the report are clipped to them.")
+        lines.append(f"Numbers outside the ranges in {table} are clipped to them.")
     if "category" in kinds:
         lines.append(
-            "The model knows only the categories that the table of columns of the report counts. What it does with "
+            f"The model knows only the categories that {table} counts. What it does with "
             'another category stands there under "if unseen".'
         )
     named = feature_names(card.features)

@@ -41,6 +41,8 @@ NO_RELEASE = "No release used the rows, so epsilon is 0."
 """The sentence about the budget of a model that used no row."""
 FOLD_ABOVE = 20
 """Number of lines above which a page of a report folds a table."""
+MAX_DIGITS = 6
+"""Largest number of significant digits that the end of a range is shown with as it is."""
 MAX_NAMES = 12
 """Largest number of categories or classes that are listed by name."""
 
@@ -92,7 +94,7 @@ def view(card: ModelCard, draw: Callable[..., str], page: PageFacts) -> dict[str
         "audit": None if page.audit is None else audit_view(card, page.audit),
         "score": score_view(card),
         "effects": effects_view(page.effects),
-        "limitations": limitations(card),
+        "limitations": limitations(card, table="the table of columns on this page"),
         "columns": [_column(column) for column in card.schema.columns],
         "considered": _considered(card),
         "unused": [*unused, *_persons(card), *_unnamed(card)],
@@ -335,8 +337,20 @@ def _target(card: ModelCard) -> str:
 
 
 def _interval(low: float | None, high: float | None, dates: bool = False) -> str:
+    """Return a range in words; ends of more than `MAX_DIGITS` digits are rounded outward to 1% of the width or finer.
+
+    >>> _interval(0.600324564415, 100.0), _interval(0.5, 123456.0)
+    ('0.6 to 100', '0.5 to 123,456')
+    """
     ends = (low or 0.0, high or 0.0)
-    return " to ".join(_words.date(end) if dates else _words.number(end, 12) for end in ends)
+    if dates:
+        return " to ".join(map(_words.date, ends))
+    width = ends[1] - ends[0]
+    if width <= 0 or all(math.isclose(end, float(f"{end:.{MAX_DIGITS}g}"), rel_tol=1e-12) for end in ends):
+        return " to ".join(_words.number(end, 12) for end in ends)
+    decimals = 2 - math.floor(math.log10(width))
+    outward = (math.floor(ends[0] * 10.0**decimals), math.ceil(ends[1] * 10.0**decimals))
+    return " to ".join(_words.number(end / 10.0**decimals, 12) for end in outward)
 
 
 def _listed(names: tuple[str, ...], many: str, one: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +137,9 @@ def predict(
     """Predict the target of new rows and write the predictions to a file.
 
     The file has one line for each row: the columns `keep`, `prediction`, and one column `probability_CLASS` for each
-    class. Labels are spelt as in the training data. For a folder of images or texts, the first column is `file`, the
-    path of the file relative to the folder. Large tables are read and written in blocks.
+    class. Labels are spelt as in the training data. Numbers are rounded to at most a millionth of the target's range.
+    For a folder of images or texts, the first column is `file`, the path of the file relative to the folder. Large
+    tables are read and written in blocks.
 
     Parameters
     ----------
@@ -259,11 +261,23 @@ def _columns(model: ReleasedModel, rows: Data, device: str) -> dict[str, np.ndar
     They are the prediction, as the training data spell it, and the probability of each class, if there are classes.
     """
     outputs = model.outputs(rows.x, device)
-    columns = {"prediction": model.labels(model.decide(outputs))}
+    predicted = model.labels(model.decide(outputs))
+    columns = {"prediction": predicted if model.schema.classes else _rounded(predicted, model)}
     if model.schema.classes:
         probabilities = model.softmax(outputs)
         columns |= {f"probability_{name}": probabilities[:, at] for at, name in enumerate(model.schema.classes)}
     return columns
+
+
+def _rounded(predicted: np.ndarray, model: ReleasedModel) -> np.ndarray:
+    """Return the predictions of a regression without digits that are far below the precision of a private model.
+
+    They are rounded to a power of ten that is at most a millionth of the range of the target.
+    """
+    low, high = model.schema.low, model.schema.high
+    if low is None or high is None or high <= low:
+        return predicted
+    return np.round(predicted.astype(float), 6 - math.floor(math.log10(high - low)))
 
 
 def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,7 @@ def test_both_accountants_and_guarantee_print_one_epsilon(run: Run, people: Path
     shown = fitted.out.split("(epsilon ")[1].split(")")[0]
     assert f"Cost: epsilon {shown} at delta 1e-5" in fitted.err
     assert f"epsilon by pld {shown}," in verified.out
+    assert "Each of these epsilons is an upper bound for the same delta" in verified.out
     assert f"<dt>epsilon</dt><dd>{shown}</dd>" in report
     assert f"total epsilon {shown} at delta 1e-5" in report
 
@@ -102,7 +103,7 @@ def test_verbose_plan_names_the_kinds_known_before_the_charge(run: Run, tmp_path
     plan = ("--target", "y", "--learner", "linear", "--dry-run")
     said = run("fit", "typed.parquet", *plan, "--verbose").err
     assert all(sentence in said for sentence in (*known, "part of the budget estimates: 'town'."))
-    assert "read as" not in run("fit", "typed.parquet", *plan).err
+    assert "read as numbers" not in run("fit", "typed.parquet", *plan).err
     said = run("fit", "text.csv", *plan, "--verbose").err
     assert "Columns read as free text: 'note'." in said
     assert "part of the budget estimates: 'age', 'town', 'when'." in said

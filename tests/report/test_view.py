@@ -218,3 +218,10 @@ def test_sum_without_trees_is_shown_without_trees() -> None:
 def test_missing_texts_are_said_to_be_read_as_empty() -> None:
     assert _column(Column(name="note", kind="text"))["missing"] == "read as an empty text"
     assert _column(Column(name="age"))["missing"] == "refuse"
+
+
+def test_shown_ranges_are_rounded_outward_to_few_digits() -> None:
+    age = Column(name="age", low=0.600324564415, high=99.98765432)
+    assert _column(age)["declared"] == "0.6 to 100"
+    assert _column(Column(name="lat", low=44.9123456, high=45.1))["declared"] == "44.912 to 45.1"
+    assert _column(Column(name="pay", low=0.5, high=123456.0))["declared"] == "0.5 to 123,456"

@@ -436,3 +436,14 @@ def test_message_of_an_absent_column_says_what_works(missing: str, advice: str) 
     schema = Schema(columns=(Column(name="crp", low=0, high=9, missing=missing),), classes=("n", "y"))
     with pytest.raises(WrongInput, match=f"the model needs 'crp'.*{advice}"):
         Data.of(read(pd.DataFrame({"age": [1, 2]})), schema, labelled=False)
+
+
+def test_predicted_numbers_have_no_digits_far_below_the_range(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=300), "y": rng.uniform(0, 70, 300)})
+    fit(table, target="y", epsilon=5.0, learner="median", seed=1, out=tmp_path / "m", ledger=tmp_path / "a.ledger")
+    model = load(tmp_path / "m")
+    predict(tmp_path / "m", table, out=tmp_path / "p.csv")
+    written = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    assert all(len(each.partition(".")[2]) <= 6 for each in written.astype(str))
+    assert np.abs(written - model.predict(table)).max() <= 1e-6 * (model.schema.high - model.schema.low)
