@@ -369,6 +369,12 @@ class ChargedRun:
         for sentence, category in warned if self.options.say is None else ():
             warn_caller(sentence, category)
 
+    def _warn(self, sentence: str) -> None:
+        """Say `sentence`; without a listener (`say`), warn with it."""
+        self.say(sentence)
+        if self.options.say is None:
+            warn_caller(sentence)
+
     def _notify(self, sentence: str) -> None:
         """Keep `sentence` among the notices for the owner, and say it."""
         self.notices.append(sentence)
@@ -418,6 +424,9 @@ class ChargedRun:
         `--limit` then gives the first limit of the ledger, and the present limit stands.
         """
         options, asked = self.options, self.options.limit
+        if options.new_ledger and not is_new(place):
+            path = str(place.path if isinstance(place, Ledger) else place)
+            self._warn(f"--new-ledger has no effect, because the ledger {path!r} exists: this run is charged there.")
         if asked is not None and not isinstance(place, Ledger) and not is_new(place):
             ledger = Ledger.open(place)
             digest = None if self._reads_no_row else self.source.digest
@@ -459,10 +468,7 @@ class ChargedRun:
             self._expect_room()
         except PrivawareError as problem:
             self.refusal = str(problem)
-            sentence = f"This run would be refused: {self.refusal}."
-            self.say(sentence)
-            if self.options.say is None:
-                warn_caller(sentence)
+            self._warn(f"This run would be refused: {self.refusal}.")
 
     def _expect_room(self) -> None:
         """Raise what the charge of this run would raise, without writing anything.
