@@ -313,3 +313,14 @@ def test_run_stopped_before_last_rename_is_published_unchanged(
     assert run(*call).json["out"] == "m"
     assert Path("m/model.safetensors").read_bytes() == tensors
     assert len(spends(Path("people.csv.ledger"))) == 1
+
+
+@pytest.mark.parametrize("verb", [("predict", "m", "people.csv"), ("verify", "m"), ("report", "m")])
+def test_folder_of_an_open_run_is_said_to_be_unfinished(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    stopped(run, ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m"), monkeypatch)
+    result = run(*verb)
+    assert result.code == 2
+    assert "'m' is the folder of a run that is charged but not finished" in result.err
+    assert "repeat its command with the same data to finish it without another charge" in result.err
