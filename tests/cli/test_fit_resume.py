@@ -85,6 +85,7 @@ def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, mon
     stopped(run, call, monkeypatch)
     assert "Entry 1 (fit people.csv with majority into m) is charged but" in run("ledger", "people.csv.ledger").out
     assert run("ledger", "people.csv.ledger", "--close", 1).code == 0
+    assert "Entry 1, of the same command, was closed" in run(*call, "--dry-run").err
     again = run(*call)
     assert "Entry 1, of the same command, was closed without a result. This is a new run with its own" in again.err
     assert len(spends(Path("people.csv.ledger"))) == 2

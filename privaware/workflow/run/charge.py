@@ -52,7 +52,14 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import expect_place_to_resume, expect_same_rows, next_run, run_key, same_rows
+from privaware.workflow.run.resume import (
+    expect_place_to_resume,
+    expect_same_rows,
+    expect_unpaid_pilot,
+    next_run,
+    run_key,
+    same_rows,
+)
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -251,11 +258,15 @@ class ChargedRun:
         `previous` is the name of the run before this one. Raise `WrongInput` if an earlier run is open, but was charged
         for other rows (`expect_same_rows`).
         """
-        closing = self.ledger.closing(previous)
-        if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
-            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        self._say_what_was_closed(self.ledger, previous)
         if self.ledger.find(self.name) is None:
             expect_same_rows(self.ledger, key, self.options, self.source.digest)
+            expect_unpaid_pilot(self.ledger, key, self.options, self.source.digest)
+
+    def _say_what_was_closed(self, ledger: Ledger, previous: str) -> None:
+        closing = ledger.closing(previous)
+        if closing is not None and not closing.files and (closed := ledger.find(closing.run or "")):
+            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
@@ -389,7 +400,7 @@ class ChargedRun:
         if not folder.is_dir() or is_new(place):
             return False
         ledger = place if isinstance(place, Ledger) else Ledger.open(place)
-        entry = finished_entry(folder, ledger, self._key(), self.source.digest)
+        entry = finished_entry(folder, ledger, self._key(), self.source.digest, self._pilot_charge)
         if entry is None:
             expect_place_to_resume(ledger, self._key(), self.options, self.source.digest)
             return False
@@ -400,6 +411,11 @@ class ChargedRun:
         self._load(folder)
         self.say(f"This run has already finished, so nothing is charged. Its result is in {str(folder)!r}.")
         return True
+
+    def _pilot_charge(self, entry: Entry) -> bool:
+        """Return whether `entry` charged this very pilot, whose folder may have been moved since."""
+        what = entry.what.rpartition(" into ")[0] == self._what.rpartition(" into ")[0]
+        return self.verb == "advise" and what and (entry.event, entry.seed) == (self.plan.event, self.rng.seed)
 
     def _ledger_place(self) -> Path | Ledger:
         return ledger_place(self.source, self.options, self.plan.event, self._resources)
@@ -491,7 +507,11 @@ class ChargedRun:
             self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
             return
         may_be_done = not unread and folder is not None and folder.is_dir()
-        if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
+        if (
+            may_be_done
+            and folder is not None
+            and finished_entry(folder, ledger, key, digest, self._pilot_charge) is not None
+        ):
             self.say("This run has already finished, so it would charge nothing.")
             return
         if may_be_done:
@@ -506,6 +526,8 @@ class ChargedRun:
             self.say(f"This run is already charged, as entry {resumed.number}: it would resume and charge nothing.")
         else:
             expect_same_rows(ledger, key, self.options, digest)
+            expect_unpaid_pilot(ledger, key, self.options, digest)
+            self._say_what_was_closed(ledger, f"{key}-{count - 1}")
             after = accounting.epsilon(ledger.total(event), ledger.delta)
             now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
             self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")
