@@ -77,7 +77,8 @@ def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) ->
         broken.setattr(Model, "tensor_file", stop)
         result = run(*call)
     assert result.code == 130
-    assert "; the charge stays in the ledger, and the same command resumes the run at its last" in result.err
+    says = "interrupted; the charge stays in the ledger, and the same command starts the run from the beginning without"
+    assert says in result.err
 
 
 def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +194,11 @@ def test_killed_training_of_a_network_goes_on_where_it_stopped(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(trained, "one_step", counted)
-    assert run(*call, "--out", "m").code == 130
+    stopped_at = run(*call, "--out", "m")
+    assert (stopped_at.code, "the same command resumes the run at its last checkpoint without" in stopped_at.err) == (
+        130,
+        True,
+    )
     resumed = run(*call, "--out", "m")
     assert resumed.code == 0
     assert "continues where it stopped" in resumed.err

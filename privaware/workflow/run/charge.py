@@ -81,6 +81,8 @@ TRAINS = ("fit", "search", "crossover", "advise")
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
+INTERRUPTED: list[str] = []
+"""Where the latest interrupted run of this process resumes (`ChargedRun.resumes_at`), for the command line."""
 SAME_FILE = "if the file is the same"
 """Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
 TOTAL_AFTER = "after this run it is"
@@ -103,6 +105,7 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 
     Raise `WrongInput` for an unknown `learner`, and `BudgetExceeded` for a verb in `TRAINS` whose ledger is spent.
     """
+    INTERRUPTED.clear()
     rng = Rng(options.seed)
     if learner != "auto":
         registry.expect_name("learners", learner)
@@ -114,7 +117,11 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
             verb, resolve(data, replace(options, ray=None) if trains else options, learner), options, rng, resources
         )
         run.ranks_on = options.ray if trains else None
-        yield run
+        try:
+            yield run
+        except KeyboardInterrupt:
+            INTERRUPTED[:] = [run.resumes_at]
+            raise
 
 
 class ChargedRun:
@@ -577,10 +584,23 @@ class ChargedRun:
             price = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
             self.say(f"The ledger has {len(charges)} charges; all of them together have {price}.")
 
-    def _resumes(self) -> str:
+    @property
+    def resumes_at(self) -> str:
+        """Where the repeated command of this run begins, in words; empty before the charge and without a folder."""
+        if not hasattr(self, "entry") or self.journal is None:
+            return ""
+        if Staged.find(self.journal.parent.parent) is not None:
+            return "publishes its result, which is complete"
+        return "resumes the run at its last checkpoint" if self._has_checkpoint else "starts the run from the beginning"
+
+    @property
+    def _has_checkpoint(self) -> bool:
         journal = self.journal
-        kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
+        return journal is not None and journal.is_dir() and any(journal.iterdir())
+
+    def _resumes(self) -> str:
+        way = "continues where it stopped." if self._has_checkpoint else "starts again from the beginning."
+        return f"{RESUMING}, and it {way}"
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
         """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`.
