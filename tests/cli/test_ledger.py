@@ -290,3 +290,15 @@ def test_refused_charge_names_the_command_for_the_limit(run: Run, people: Path) 
     assert run(*call, "--out", "m").code == 0
     for extra in (("--epsilon", 5), ("--epsilon", 5, "--dry-run")):
         assert "raise the limit (`privaware ledger ... --set-limit`, in Python" in run(*call, *extra, "--out", "n").err
+
+
+def test_entries_for_different_data_have_different_marks(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9)
+    assert run(*call, "--out", "m").code == 0
+    assert "(data " not in run("ledger", "people.csv.ledger").out
+    people.write_text(people.read_text().replace("yes", "no", 1))
+    assert run(*call, "--out", "o").code == 0
+    lines = run("ledger", "people.csv.ledger").out.splitlines()
+    marks = [line.rpartition(" (data ")[2] for line in lines if " (data " in line]
+    assert len(set(marks)) == 2
+    assert all(len(mark) == 9 for mark in marks)
