@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, events, features
+from privaware._run_folder import unfinished_run
 from privaware._summary import Summarised
 from privaware._version import __version__
 from privaware.errors import WrongInput
@@ -330,7 +331,10 @@ class ModelCard(Summarised):
         """
         path = Path(folder) / NAME
         if not path.is_file():
-            raise WrongInput(f"expected a model folder with {NAME}, got {str(folder)!r}; make one with `privaware fit`")
+            raise WrongInput(
+                unfinished_run(Path(folder))
+                or f"expected a model folder with {NAME}, got {str(folder)!r}; make one with `privaware fit`"
+            )
         try:
             value = json.loads(path.read_bytes().decode("utf-8"))
         except OSError as problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from privaware._run_folder import unfinished_run
 from privaware._validate import nearest
 from privaware.errors import WrongInput
 from privaware.registry import expect_name, names
@@ -37,6 +38,8 @@ def expect_model(folder: Path) -> None:
     """
     if "\0" in str(folder) or (folder / "model.json").is_file():
         return
+    if (unfinished := unfinished_run(folder)) is not None:
+        raise WrongInput(unfinished)
     near = nearest(
         str(folder), [name for name in _beside(str(folder)) if Path(name, "model.json").is_file()], MIN_SIMILARITY
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privaware._rounded import number
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
 from privaware.errors import WrongInput
@@ -47,7 +48,9 @@ def ledger(
         lines = [f"Restored {len(Ledger.restore(file))} entries."]
     opened = Ledger.open(file)
     if set_limit is not None:
+        former = opened.limit
         opened.set_limit(set_limit)
+        lines += [f"The limit is {number(former)} already, so nothing is recorded."] if opened.limit == former else []
     if close is not None:
         opened.close(close)
         lines += [f"Entry {close} is closed without a result. Its epsilon stays spent, and its run cannot be resumed."]

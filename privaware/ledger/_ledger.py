@@ -424,9 +424,9 @@ class Ledger(Summarised):
     def set_limit(self, epsilon: float, *, who: str | None = None) -> Entry:
         """Change the limit to `epsilon`, and return the entry that records the change.
 
-        `who` is the author of the entry (default: the user of the system). Raise `WrongInput` if the spent epsilon is
-        above the new limit or the new limit is not a finite number above 0, and `Refused` if the spent epsilon is
-        infinite.
+        If this is the limit already, nothing is written, and the entry that set it is returned. `who` is the author of
+        the entry (default: the user of the system). Raise `WrongInput` if the spent epsilon is above the new limit or
+        the new limit is not a finite number above 0, and `Refused` if the spent epsilon is infinite.
         """
         limit = as_float("limit", epsilon)
         entry = Entry(kind="limit", who=author(who), what="limit changed", limit=limit)
@@ -439,6 +439,8 @@ class Ledger(Summarised):
                     f"{lock.shown_path(self.path)}: expected a limit of at least {rounded_up(spent)}, which is"
                     f" spent and cannot be taken back, got {_exact(limit)}"
                 )
+            if limit == limit_of(entries):
+                return [entry for entry in entries if entry.kind in ("created", "limit")][-1]
             changed = chain.append(db, entries[-1], entry)
         return self._noted(changed)
 
@@ -576,7 +578,8 @@ class Ledger(Summarised):
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {_exact(rounded_up(would))}, past the limit of "
             f"{_exact(limit)} of {lock.shown_path(self.path)} (delta {_exact(self.delta)}, {spent} "
-            "already spent); ask for less, or raise the limit (`Ledger.set_limit`)",
+            "already spent); ask for less, or raise the limit (`privaware ledger ... --set-limit`, in Python "
+            "`Ledger.set_limit`)",
             ledger=str(self.path),
             needed=rounded_up(would),
         )

@@ -16,6 +16,8 @@ from privaware.ledger._spent import epsilon_of, limit_of
 
 __all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable", "unit_words"]
 
+MARK = 8
+"""Characters of the keyed digest of the rows by which the entries of a ledger for several data are told apart."""
 EQUAL_WITHIN = 1e-3
 """Largest relative difference of two epsilons that `explained_lines` treats as equal."""
 
@@ -110,11 +112,12 @@ def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
     `ledger` is the result of `Ledger.json(totals=True)`. The amounts are `epsilon`, the cost of one charge alone,
     `total`, the composition of all charges up to it, and `limit`, the limit at that time. `unit` is the unit and the
     cap of a charge. `unit`, `epsilon` and `total` are empty for entries other than charges, and `time` is empty for an
-    entry that closes a run.
+    entry that closes a run. If the charges are for different rows, `what` of a charge ends with a mark of its rows.
     """
     created, limit = ledger["created"], rounded_up(ledger["created"]["limit"])
     empty = {"time": "", "unit": "", "epsilon": "", "total": ""}
     rows = [{**empty, "number": "0", "time": created["time"], "who": created["who"], "what": "created", "limit": limit}]
+    several_data = len({entry["rows"] for entry in ledger["events"]} - {None}) > 1
     several = (ledger["events"], ledger["limits"], ledger["closings"], ledger["audits"])
     for entry in sorted((entry for entries in several for entry in entries), key=lambda entry: int(entry["number"])):
         row = {**empty, **{name: str(entry[name]) for name in ("number", "time", "who", "what") if name in entry}}
@@ -123,6 +126,8 @@ def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
             row["what"] = f"limit changed from {rounded_up(entry['limit_before'])} to {limit}"
         elif entry.get("kind") == "spend":
             row |= {name: rounded_up(entry[name]) for name in ("epsilon", "total")} | {"unit": unit_words(entry)}
+            if several_data and entry["rows"] is not None:
+                row["what"] += f" (data {entry['rows'][:MARK]})"
         elif "of" in entry:
             row["what"] = f"entry {entry['of']} {entry['what']}"
         rows.append(row | {"limit": limit})

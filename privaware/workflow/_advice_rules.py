@@ -73,12 +73,14 @@ class AdviceFacts:
 class Rule:
     """One rule: `do` is the advice, and `applies` says whether it is given for some facts.
 
+    `do` may also be a function that returns the advice for these facts.
+
     `because` returns the reason for these facts. `cites` names entries of the evidence in `advice.json`; by default it
     is the entry with the name of the rule.
     """
 
     name: str
-    do: str
+    do: str | Callable[[AdviceFacts], str]
     because: Callable[[AdviceFacts], str]
     applies: Callable[[AdviceFacts], bool]
     cites: tuple[str, ...] = ()
@@ -235,7 +237,13 @@ RULES = (
     ),
     Rule(
         "search",
-        "Search on public rows, or with `--search rs`, or do not search",
+        lambda f: (
+            "Search settings on the public rows, which costs nothing"
+            if f.public
+            else f"Do not search settings on these {f.schema.rows:,} rows at epsilon {f.epsilon:g}: train with defaults"
+            if f.epsilon < 2
+            else f"If you search settings on these {f.schema.rows:,} rows at epsilon {f.epsilon:g}, take `--search rs`"
+        ),
         lambda f: (
             f"a random search costs about {stored_evidence()['evidence']['searches']['ratio']:g} times the epsilon of "
             "one model. A search that adapts to the scores is charged for every trial"
@@ -263,4 +271,5 @@ def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
         if rule.applies(facts):
             names = rule.cites or (rule.name,)
             cited = [{"name": name, **{key: stored[name][key] for key in CITED}} for name in names]
-            yield {"name": rule.name, "rule": rule.do, "reason": rule.because(facts), "evidence": cited}
+            advised = rule.do if isinstance(rule.do, str) else rule.do(facts)
+            yield {"name": rule.name, "rule": advised, "reason": rule.because(facts), "evidence": cited}

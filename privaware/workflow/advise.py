@@ -224,7 +224,8 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
         schema = run.schema
         delta = options.delta_for(schema)
         plan = pilot_plan(schema, pilot=pilot, delta=delta, epsilon=epsilon, limit=options.limit)
-        if run.charge(plan, what=f"advise {run.source.name}: pilot with {plan.learner} and its score"):
+        into = "" if options.folder is None else f" into {options.folder.name}"
+        if run.charge(plan, what=f"advise {run.source.name}: pilot with {plan.learner} and its score{into}"):
             released: ScoredModel = run.execute()
             score: Mapping[str, Any] = released.score.json()
             facts = {"epsilon": plan.epsilon, "delta": plan.delta, "certified": run.certified, "plan": plan.sentences}

@@ -77,7 +77,8 @@ def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) ->
         broken.setattr(Model, "tensor_file", stop)
         result = run(*call)
     assert result.code == 130
-    assert "; the charge stays in the ledger, and the same command resumes the run at its last" in result.err
+    says = "interrupted; the charge stays in the ledger, and the same command starts the run from the beginning without"
+    assert says in result.err
 
 
 def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +86,7 @@ def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, mon
     stopped(run, call, monkeypatch)
     assert "Entry 1 (fit people.csv with majority into m) is charged but" in run("ledger", "people.csv.ledger").out
     assert run("ledger", "people.csv.ledger", "--close", 1).code == 0
+    assert "Entry 1, of the same command, was closed" in run(*call, "--dry-run").err
     again = run(*call)
     assert "Entry 1, of the same command, was closed without a result. This is a new run with its own" in again.err
     assert len(spends(Path("people.csv.ledger"))) == 2
@@ -192,7 +194,11 @@ def test_killed_training_of_a_network_goes_on_where_it_stopped(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(trained, "one_step", counted)
-    assert run(*call, "--out", "m").code == 130
+    stopped_at = run(*call, "--out", "m")
+    assert (stopped_at.code, "the same command resumes the run at its last checkpoint without" in stopped_at.err) == (
+        130,
+        True,
+    )
     resumed = run(*call, "--out", "m")
     assert resumed.code == 0
     assert "continues where it stopped" in resumed.err
@@ -313,3 +319,14 @@ def test_run_stopped_before_last_rename_is_published_unchanged(
     assert run(*call).json["out"] == "m"
     assert Path("m/model.safetensors").read_bytes() == tensors
     assert len(spends(Path("people.csv.ledger"))) == 1
+
+
+@pytest.mark.parametrize("verb", [("predict", "m", "people.csv"), ("verify", "m"), ("report", "m")])
+def test_folder_of_an_open_run_is_said_to_be_unfinished(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...]
+) -> None:
+    stopped(run, ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m"), monkeypatch)
+    result = run(*verb)
+    assert result.code == 2
+    assert "'m' is the folder of a run that is charged but not finished" in result.err
+    assert "repeat its command with the same data to finish it without another charge" in result.err

@@ -259,3 +259,46 @@ def test_ledgers_of_the_same_rows_are_shown_with_one_total(run: Run, people: Pat
     assert facts["epsilon_together"] == pytest.approx(3 * facts["epsilon_spent"], rel=0.01)  # Laplace noise adds up
     shown = run("ledger", "a.ledger").out
     assert f"all 3 ledgers together spend epsilon {rounded_up(facts['epsilon_together'])} at delta 1e-5" in shown
+
+
+def test_limit_with_a_comma_says_how_it_is_written(run: Run, book: Ledger) -> None:
+    refused = run("ledger", book.path, "--set-limit", "2,5")
+    assert (refused.code, refused.err) == (2, "privaware: --set-limit: expected a number such as 2.5, got '2,5'\n")
+
+
+def test_limit_that_stands_already_is_not_recorded(run: Run, book: Ledger) -> None:
+    entries = book.entries()
+    same = run("ledger", book.path, "--set-limit", book.limit)
+    assert f"The limit is {book.limit:g} already, so nothing is recorded." in same.out.splitlines()
+    assert book.entries() == entries
+
+
+def test_new_ledger_beside_an_existing_one_is_said(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9)
+    assert "--new-ledger" not in run(*call, "--new-ledger", "--out", "m").err
+    for extra in ((), ("--dry-run",)):
+        again = run(*call, "--new-ledger", "--out", "n", *extra).err
+        assert "--new-ledger has no effect, because the ledger '" in again
+        assert "people.csv.ledger' exists: this run is charged there." in again
+        assert run("ledger", "people.csv.ledger").code == 0
+        for path in Path().glob("n/*"):
+            path.unlink()
+
+
+def test_refused_charge_names_the_command_for_the_limit(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority")
+    assert run(*call, "--out", "m").code == 0
+    for extra in (("--epsilon", 5), ("--epsilon", 5, "--dry-run")):
+        assert "raise the limit (`privaware ledger ... --set-limit`, in Python" in run(*call, *extra, "--out", "n").err
+
+
+def test_entries_for_different_data_have_different_marks(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9)
+    assert run(*call, "--out", "m").code == 0
+    assert "(data " not in run("ledger", "people.csv.ledger").out
+    people.write_text(people.read_text().replace("yes", "no", 1))
+    assert run(*call, "--out", "o").code == 0
+    lines = run("ledger", "people.csv.ledger").out.splitlines()
+    marks = [line.rpartition(" (data ")[2] for line in lines if " (data " in line]
+    assert len(set(marks)) == 2
+    assert all(len(mark) == 9 for mark in marks)

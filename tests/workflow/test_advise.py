@@ -160,3 +160,18 @@ def test_few_tables_of_a_size_are_the_stated_reason(monkeypatch: pytest.MonkeyPa
     schema = datasets.schema("wisconsin")
     reason = _answer.answer_for(schema, 1e-5, None, None).estimate["reason"]
     assert "measured tables have a similar size" in reason
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "public", "advised"),
+    [
+        (1.0, None, "Do not search settings on these"),
+        (4.0, None, "take `--search rs`"),
+        (1.0, "own", "on the public rows"),
+    ],
+)
+def test_finding_about_searches_takes_a_side(epsilon: float, public: str | None, advised: str) -> None:
+    (search,) = [
+        finding for finding in advise("digits", epsilon=epsilon, public=public).advice if finding["name"] == "search"
+    ]
+    assert advised in search["rule"]

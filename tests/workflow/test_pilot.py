@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,3 +133,17 @@ def test_accuracy_out_of_reach_names_no_epsilon() -> None:
     estimate = answer_for(schema, 1e-5, 0.999, flat).estimate
     assert estimate["epsilon"] is None
     assert estimate["reason"].startswith("Not reached: at epsilon 10 expect")
+
+
+def test_moved_pilot_is_found_and_not_paid_again(tmp_path: Path) -> None:
+    people = write_rows(tmp_path / "people.csv", 3000)
+    asked: dict[str, Any] = {"target": "y", "accuracy": 0.8, "pilot": 0.2}
+    first = advise(people, **asked, out=tmp_path / "pilot")
+    (tmp_path / "pilot").rename(tmp_path / "moved")
+    ledger = Ledger.open(tmp_path / "people.csv.ledger")
+    assert ledger.entries()[1].what.endswith("and its score into pilot")
+    with pytest.raises(WrongInput, match=r"already paid, as entry 1 .* was expected in '.*pilot'; if that folder was"):
+        advise(people, **asked, out=tmp_path / "pilot")
+    again = advise(people, **asked, out=tmp_path / "moved")
+    assert again.pilot == first.pilot
+    assert len(ledger.history()) == 1

@@ -53,7 +53,14 @@ from privaware.workflow.run.plan import Plan, expect_finite_price
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import expect_place_to_resume, expect_same_rows, next_run, run_key, same_rows
+from privaware.workflow.run.resume import (
+    expect_place_to_resume,
+    expect_same_rows,
+    expect_unpaid_pilot,
+    next_run,
+    run_key,
+    same_rows,
+)
 from privaware.workflow.run.row_ledger import (
     existing_place,
     expect_new_limit,
@@ -75,6 +82,8 @@ TRAINS = ("fit", "search", "crossover", "advise")
 RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
+INTERRUPTED: list[str] = []
+"""Where the latest interrupted run of this process resumes (`ChargedRun.resumes_at`), for the command line."""
 SAME_FILE = "if the file is the same"
 """Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
 TOTAL_AFTER = "after this run it is"
@@ -97,6 +106,7 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
 
     Raise `WrongInput` for an unknown `learner`, and `BudgetExceeded` for a verb in `TRAINS` whose ledger is spent.
     """
+    INTERRUPTED.clear()
     rng = Rng(options.seed)
     if learner != "auto":
         registry.expect_name("learners", learner)
@@ -108,7 +118,11 @@ def charged_run(verb: str, data: Any, options: RunOptions, *, learner: str = "au
             verb, resolve(data, replace(options, ray=None) if trains else options, learner), options, rng, resources
         )
         run.ranks_on = options.ray if trains else None
-        yield run
+        try:
+            yield run
+        except KeyboardInterrupt:
+            INTERRUPTED[:] = [run.resumes_at]
+            raise
 
 
 class ChargedRun:
@@ -256,11 +270,15 @@ class ChargedRun:
         `previous` is the name of the run before this one. Raise `WrongInput` if an earlier run is open, but was charged
         for other rows (`expect_same_rows`).
         """
-        closing = self.ledger.closing(previous)
-        if closing is not None and not closing.files and (closed := self.ledger.find(closing.run or "")):
-            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        self._say_what_was_closed(self.ledger, previous)
         if self.ledger.find(self.name) is None:
             expect_same_rows(self.ledger, key, self.options, self.source.digest)
+            expect_unpaid_pilot(self.ledger, key, self.options, self.source.digest)
+
+    def _say_what_was_closed(self, ledger: Ledger, previous: str) -> None:
+        closing = ledger.closing(previous)
+        if closing is not None and not closing.files and (closed := ledger.find(closing.run or "")):
+            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
@@ -374,6 +392,12 @@ class ChargedRun:
         for sentence, category in warned if self.options.say is None else ():
             warn_caller(sentence, category)
 
+    def _warn(self, sentence: str) -> None:
+        """Say `sentence`; without a listener (`say`), warn with it."""
+        self.say(sentence)
+        if self.options.say is None:
+            warn_caller(sentence)
+
     def _notify(self, sentence: str) -> None:
         """Keep `sentence` among the notices for the owner, and say it."""
         self.notices.append(sentence)
@@ -388,7 +412,7 @@ class ChargedRun:
         if not folder.is_dir() or is_new(place):
             return False
         ledger = place if isinstance(place, Ledger) else Ledger.open(place)
-        entry = finished_entry(folder, ledger, self._key(), self.source.digest)
+        entry = finished_entry(folder, ledger, self._key(), self.source.digest, self._pilot_charge)
         if entry is None:
             expect_place_to_resume(ledger, self._key(), self.options, self.source.digest)
             return False
@@ -399,6 +423,11 @@ class ChargedRun:
         self.say(f"This run has already finished, so nothing is charged. Its result is in {str(folder)!r}.")
         self._load(folder)
         return True
+
+    def _pilot_charge(self, entry: Entry) -> bool:
+        """Return whether `entry` charged this very pilot, whose folder may have been moved since."""
+        what = entry.what.rpartition(" into ")[0] == self._what.rpartition(" into ")[0]
+        return self.verb == "advise" and what and (entry.event, entry.seed) == (self.plan.event, self.rng.seed)
 
     def _ledger_place(self) -> Path | Ledger:
         return ledger_place(self.source, self.options, self.plan.event, self._resources)
@@ -423,6 +452,9 @@ class ChargedRun:
         `--limit` then gives the first limit of the ledger, and the present limit stands.
         """
         options, asked = self.options, self.options.limit
+        if options.new_ledger and not is_new(place):
+            path = str(place.path if isinstance(place, Ledger) else place)
+            self._warn(f"--new-ledger has no effect, because the ledger {path!r} exists: this run is charged there.")
         if asked is not None and not isinstance(place, Ledger) and not is_new(place):
             ledger = Ledger.open(place)
             digest = None if self._reads_no_row else self.source.digest
@@ -464,10 +496,7 @@ class ChargedRun:
             self._expect_room()
         except PrivawareError as problem:
             self.refusal = str(problem)
-            sentence = f"This run would be refused: {self.refusal}."
-            self.say(sentence)
-            if self.options.say is None:
-                warn_caller(sentence)
+            self._warn(f"This run would be refused: {self.refusal}.")
 
     def _expect_room(self) -> None:
         """Raise what the charge of this run would raise, without writing anything.
@@ -490,7 +519,11 @@ class ChargedRun:
             self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
             return
         may_be_done = not unread and folder is not None and folder.is_dir()
-        if may_be_done and folder is not None and finished_entry(folder, ledger, key, digest) is not None:
+        if (
+            may_be_done
+            and folder is not None
+            and finished_entry(folder, ledger, key, digest, self._pilot_charge) is not None
+        ):
             self.say("This run has already finished, so it would charge nothing.")
             return
         if may_be_done:
@@ -505,6 +538,8 @@ class ChargedRun:
             self.say(f"This run is already charged, as entry {resumed.number}: it would resume and charge nothing.")
         else:
             expect_same_rows(ledger, key, self.options, digest)
+            expect_unpaid_pilot(ledger, key, self.options, digest)
+            self._say_what_was_closed(ledger, f"{key}-{count - 1}")
             after = accounting.epsilon(ledger.total(event), ledger.delta)
             now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
             self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")
@@ -554,10 +589,23 @@ class ChargedRun:
             price = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
             self.say(f"The ledger has {len(charges)} charges; all of them together have {price}.")
 
-    def _resumes(self) -> str:
+    @property
+    def resumes_at(self) -> str:
+        """Where the repeated command of this run begins, in words; empty before the charge and without a folder."""
+        if not hasattr(self, "entry") or self.journal is None:
+            return ""
+        if Staged.find(self.journal.parent.parent) is not None:
+            return "publishes its result, which is complete"
+        return "resumes the run at its last checkpoint" if self._has_checkpoint else "starts the run from the beginning"
+
+    @property
+    def _has_checkpoint(self) -> bool:
         journal = self.journal
-        kept = journal is not None and journal.is_dir() and any(journal.iterdir())
-        return f"{RESUMING}, and it " + ("continues where it stopped." if kept else "starts again from the beginning.")
+        return journal is not None and journal.is_dir() and any(journal.iterdir())
+
+    def _resumes(self) -> str:
+        way = "continues where it stopped." if self._has_checkpoint else "starts again from the beginning."
+        return f"{RESUMING}, and it {way}"
 
     def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
         """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`.

@@ -30,14 +30,21 @@ def published_result(folder: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def finished_entry(folder: Path, ledger: Ledger, key: str, digest: Callable[[], str | None]) -> Entry | None:
+def finished_entry(
+    folder: Path,
+    ledger: Ledger,
+    key: str,
+    digest: Callable[[], str | None],
+    is_moved: Callable[[Entry], bool] = lambda _: False,
+) -> Entry | None:
     """Return the charge of the run that wrote the files in `folder`, or None.
 
     The charge is returned only if the command (`key`) and the rows are the same, the run is closed, and its files are
-    unchanged. `digest` returns the digest of the rows; it is not called if the charge does not name rows.
+    unchanged. A run with another key, because its folder was moved, counts if `is_moved(charge)` is true. `digest`
+    returns the digest of the rows; it is not called if the charge does not name rows.
     """
     entry = None if (charge := _charge_named(folder)) is None else ledger.entry(charge)
-    if entry is None or entry.run is None or entry.run.rpartition("-")[0] != key:
+    if entry is None or entry.run is None or not (entry.run.rpartition("-")[0] == key or is_moved(entry)):
         return None
     closing = ledger.closing(entry.run)
     if closing is None or not closing.files:

@@ -12,16 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from privaware._files import atomic_write
+from privaware._run_folder import CLAIM, SEARCH
 from privaware._validate import option
 from privaware.errors import PrivawareError, WrongInput
 from privaware.ledger import Entry, Ledger
 from privaware.ledger._entry import unfinished
-from privaware.workflow.run.output import SEARCH, disk_errors
+from privaware.workflow.run.output import disk_errors
 
 __all__ = ["claimed_folder", "expect_free_folder", "expect_unclaimed"]
-
-CLAIM = "run.json"
-"""Name of the file in the folder `SEARCH` that names the run and the ledger of an output folder."""
 
 
 @contextmanager

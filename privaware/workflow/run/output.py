@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from privaware._files import locked
+from privaware._run_folder import SEARCH
 from privaware._validate import option
 from privaware.errors import WrongInput
 from privaware.model import TENSORS
@@ -22,8 +23,6 @@ from privaware.workflow.run.signature import SIGNATURE
 __all__ = ["SEARCH", "STAGED", "disk_errors", "expect_free", "locked_folder", "set_time", "sha256"]
 
 REPORT = "report.html"
-SEARCH = ".search"
-"""Folder in which a run keeps the journal from which it resumes."""
 STAGED = ".staged"
 """Folder that holds the files of a result until they are published."""
 STAGED_FIRST = (SIGNATURE, REPORT, TENSORS)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["expect_place_to_resume", "expect_same_rows", "next_run", "run_key", "same_rows"]
+__all__ = ["expect_place_to_resume", "expect_same_rows", "expect_unpaid_pilot", "next_run", "run_key", "same_rows"]
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
@@ -89,6 +89,23 @@ def expect_same_rows(ledger: Ledger, key: str, options: RunOptions, digest: Call
         "other data than these; put its data back and repeat this command to resume it, choose another --out for the "
         f"changed data, or type `{close}` to give it up"
     )
+
+
+def expect_unpaid_pilot(ledger: Ledger, key: str, options: RunOptions, digest: Callable[[], str | None]) -> None:
+    """Raise `WrongInput` if the command with this `key` is a pilot that was paid for, and whose folder is missing.
+
+    `options` has the folder, and `digest()` returns the digest of the rows.
+    """
+    for closing in ledger.entries():
+        entry = ledger.find(closing.run or "") if closing.kind == "finished" and closing.release == "pilot" else None
+        if entry is None or (entry.run or "").rpartition("-")[0] != key or not same_rows(entry, digest):
+            continue
+        assert options.folder is not None
+        raise WrongInput(
+            f"this pilot is already paid, as entry {entry.number} ({entry.what}), but its folder is missing: its score "
+            f"was expected in {str(options.folder.resolve())!r}; if that folder was moved, say where with --out, or "
+            "name a new folder with --out for a new pilot with a charge of its own"
+        )
 
 
 def expect_place_to_resume(ledger: Ledger, key: str, options: RunOptions, digest: Callable[[], str | None]) -> None:

@@ -88,7 +88,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {rounded_up(spent)} of the limit of {number(limit)} of '{ledger.path}' is spent, and nothing is "
-            "left for another run; raise the limit (`Ledger.set_limit`)",
+            "left for another run; raise the limit (`privaware ledger ... --set-limit`, in Python `Ledger.set_limit`)",
             ledger=str(path),
             spent=spent,
         )
