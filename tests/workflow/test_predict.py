@@ -446,4 +446,7 @@ def test_predicted_numbers_have_no_digits_far_below_the_range(tmp_path: Path) ->
     predict(tmp_path / "m", table, out=tmp_path / "p.csv")
     written = pd.read_csv(tmp_path / "p.csv")["prediction"]
     assert all(len(each.partition(".")[2]) <= 6 for each in written.astype(str))
-    assert np.abs(written - model.predict(table)).max() <= 1e-6 * (model.schema.high - model.schema.low)
+    low, high = model.schema.low, model.schema.high
+    assert low is not None
+    assert high is not None
+    assert np.abs(written - model.predict(table)).max() <= 1e-6 * (high - low)
