@@ -1,18 +1,34 @@
-"""Files of this package: atomic writes, locks between processes, and the folders of the user."""
+"""Files of this package: atomic writes, locks between processes, the folders of the user, and claims of folders."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "atomic_write", "cache_folder", "ledger_folder", "locked", "sync_folder"]
+__all__ = [
+    "CLAIM",
+    "SEARCH",
+    "atomic_file",
+    "atomic_write",
+    "cache_folder",
+    "ledger_folder",
+    "locked",
+    "sync_folder",
+    "unfinished_run",
+]
 
 LOCKS_FOLDERS = os.name == "posix"
 """Whether the system can lock a folder itself."""
+SEARCH = ".search"
+"""Folder in which a run keeps the journal from which it resumes."""
+CLAIM = "run.json"
+"""Name of the file in the folder `SEARCH` that names the run and the ledger of an output folder."""
 
 
 def cache_folder() -> Path:
@@ -204,3 +220,16 @@ def _lock_folder(folder: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)  # the last holder removed the folder in the meantime: create it again
+
+
+def unfinished_run(folder: Path) -> str | None:
+    """Return a sentence that says that `folder` belongs to an unfinished run, and how to finish it; None if not."""
+    try:
+        ledger = str(json.loads((folder / SEARCH / CLAIM).read_bytes())["ledger"])
+    except (KeyError, OSError, TypeError, ValueError):
+        return None
+    shown = shlex.join(["privaware", "ledger", ledger])
+    return (
+        f"{str(folder)!r:.120} is the folder of a run that is charged but not finished, so it holds no result yet; "
+        f"repeat its command with the same data to finish it without another charge (`{shown}` names its entry)"
+    )

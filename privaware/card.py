@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import accounting, events, features
-from privaware._run_folder import unfinished_run
+from privaware._files import unfinished_run
 from privaware._summary import Summarised
 from privaware._version import __version__
 from privaware.errors import WrongInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from privaware._run_folder import unfinished_run
+from privaware._files import unfinished_run
 from privaware._validate import nearest
 from privaware.errors import WrongInput
 from privaware.registry import expect_name, names

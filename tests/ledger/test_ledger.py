@@ -299,7 +299,7 @@ def test_one_ledger_holds_one_delta_unit_and_relation(
 
 def test_compared_and_advised_numbers_are_exact(path: Path) -> None:
     ledger = Ledger.create(path, limit=1.00000001, delta=8.10005e-7)
-    said = "expected delta 8.10005e-7 as the ledger has it, got 8.1000500001e-7; take --delta 8.10005e-7,"
+    said = "expected delta 8.10005e-7 as the ledger has it, got 8.1000500001e-7; take delta=8.10005e-07,"
     with pytest.raises(WrongInput, match=re.escape(said)):
         Ledger.open_or_create(path, limit=None, delta=8.1000500001e-7)
     with pytest.raises(WrongInput, match=r"expected limit 1\.00000001 as the ledger has it, got 1;"):
@@ -314,7 +314,7 @@ def test_compared_and_advised_numbers_are_exact(path: Path) -> None:
 
 def test_advice_says_what_another_ledger_would_mean(path: Path) -> None:
     Ledger.create(path, limit=1.0, unit="person", cap=3)
-    said = "--ledger FILE to begin one for the other unit; two such ledgers then have no common total"
+    said = "ledger='FILE' to begin one for the other unit; two such ledgers then have no common total"
     with pytest.raises(WrongInput, match=said):
         Ledger.open_or_create(path, limit=None)
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privaware._files import atomic_write
-from privaware._run_folder import CLAIM, SEARCH
+from privaware._files import CLAIM, SEARCH, atomic_write
 from privaware._validate import option
 from privaware.errors import PrivawareError, WrongInput
 from privaware.ledger import Entry, Ledger

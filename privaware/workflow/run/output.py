@@ -13,8 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from privaware._files import locked
-from privaware._run_folder import SEARCH
+from privaware._files import SEARCH, locked
 from privaware._validate import option
 from privaware.errors import WrongInput
 from privaware.model import TENSORS
