@@ -34,6 +34,7 @@ from privaware.workflow.auto import choose
 from privaware.workflow.auto._facts import NETWORKS
 from privaware.workflow.run.charge import charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions
+from privaware.workflow.run.output import PILOT
 from privaware.workflow.run.plan import Plan, expect_budget
 from privaware.workflow.run.source import resolve
 from privaware.workflow.run.training_plan import training_plan
@@ -46,7 +47,6 @@ GIVEN = (
     "Nothing is charged: only the names and types of columns, the classes and the number of rows were read. `fit` also "
     "takes these facts as public, and its guarantee lists them."
 )
-FILE = "pilot.json"
 HELD_OUT = 0.3
 """Fraction of the rows that score the model of a pilot."""
 SCORE_FRACTION = 0.6
@@ -229,7 +229,7 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
             released: ScoredModel = run.execute()
             score: Mapping[str, Any] = released.score.json()
             facts = {"epsilon": plan.epsilon, "delta": plan.delta, "certified": run.certified, "plan": plan.sentences}
-            run.publish_result(FILE, {**facts, "score": score})
+            run.publish_result(PILOT, {**facts, "score": score})
         elif run.result is not None:
             score = run.result["score"]
             spent = "The pilot cost epsilon {} when it ran, and nothing was charged again."

@@ -104,6 +104,10 @@ def test_same_pilot_is_charged_once_for_several_questions(run: Run) -> None:
     assert run(*call[:4], "--pilot", 0.3).code == 0
     assert len(Ledger.open("people.csv.ledger").json()["events"]) == 2
     assert run("verify", "people.csv-pilot-0.3", "--ledger", "people.csv.ledger").code == 0
+    other = run(*call[:4], "--pilot", 0.3, "--accept-schema")
+    said = "'people.csv-pilot-0.3' holds a pilot of other data or other settings"
+    assert (other.code, said in other.err, "by --out" in other.err) == (2, True, True)
+    assert len(Ledger.open("people.csv.ledger").json()["events"]) == 2
 
 
 def test_advise_without_a_pilot_has_no_folder(run: Run) -> None:

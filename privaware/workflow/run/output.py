@@ -19,8 +19,10 @@ from privaware.errors import WrongInput
 from privaware.model import TENSORS
 from privaware.workflow.run.signature import SIGNATURE
 
-__all__ = ["SEARCH", "STAGED", "disk_errors", "expect_free", "locked_folder", "set_time", "sha256"]
+__all__ = ["PILOT", "SEARCH", "STAGED", "disk_errors", "expect_free", "locked_folder", "set_time", "sha256"]
 
+PILOT = "pilot.json"
+"""Name of the file in which a pilot of `advise` publishes its score."""
 REPORT = "report.html"
 STAGED = ".staged"
 """Folder that holds the files of a result until they are published."""
@@ -117,6 +119,11 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
     if (folder / "model.json").exists():
         raise WrongInput(
             f"{str(folder)!r} holds a finished model, which is never overwritten; choose another {_folder_word()}"
+        )
+    if (folder / PILOT).exists():
+        raise WrongInput(
+            f"{str(folder)!r} holds a pilot of other data or other settings, which is never overwritten; name a folder "
+            f"for this run by {option('out')}"
         )
     ours = {"run.ledger", "run.ledger-journal", STAGED, SEARCH}
     if ledger is not None and ledger.parent.resolve() == folder.resolve():
