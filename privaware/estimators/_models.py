@@ -106,6 +106,9 @@ class PrivateModel(PrivateEstimator):
     def save(self, folder: str | Path) -> Path:
         """Write the released model to a new folder.
 
+        The ledger closed the fit before this folder was written, so `privaware verify FOLDER --ledger FILE` checks the
+        charge, and says that it cannot tell whether the files were replaced. `privaware fit --out` binds them.
+
         Parameters
         ----------
         folder : str or path
