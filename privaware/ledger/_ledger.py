@@ -22,7 +22,7 @@ from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
 from privaware.ranks import expect_led
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "limit_setting"]
 
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
@@ -578,8 +578,7 @@ class Ledger(Summarised):
         raise BudgetExceeded(
             f"{entry.what} would bring the total to epsilon {_exact(rounded_up(would))}, past the limit of "
             f"{_exact(limit)} of {lock.shown_path(self.path)} (delta {_exact(self.delta)}, {spent} "
-            "already spent); ask for less, or raise the limit (`privaware ledger ... --set-limit`, in Python "
-            "`Ledger.set_limit`)",
+            f"already spent); ask for less, or raise the limit ({limit_setting()})",
             ledger=str(self.path),
             needed=rounded_up(would),
         )
@@ -609,6 +608,11 @@ class Ledger(Summarised):
 
 def _shown(fact: Any) -> str:
     return _exact(fact) if isinstance(fact, float) else f"{fact!r:.120}"
+
+
+def limit_setting() -> str:
+    """Return what a message calls the way to change a limit: an option at the command line, a method in Python."""
+    return "`Ledger.set_limit`" if option("limit").endswith("=") else "`privaware ledger --set-limit`"
 
 
 def _exact(value: float) -> str:

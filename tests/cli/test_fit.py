@@ -356,7 +356,7 @@ def test_similar_rows_of_another_unit_name_its_options(run: Run, people: Path) -
     frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
     call = ("--target", "y", "--learner", "majority", "--epsilon", 0.5, "--limit", 3)
     assert run("fit", "visits.csv", *call, "--unit", "pid", "--cap", 2, "--out", "m").code == 0
-    assert "visits.csv.ledger' --unit pid --cap 2 to charge them there" in run("fit", people, *call, "--out", "n").err
+    assert "visits.csv.ledger --unit pid --cap 2 to charge them there" in run("fit", people, *call, "--out", "n").err
 
 
 def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:

@@ -48,7 +48,7 @@ def test_spent_is_the_price_of_the_composition(ledger: Ledger) -> None:
 def test_charge_past_the_limit_is_refused_and_not_recorded(ledger: Ledger, path: Path) -> None:
     ledger.spend(pure(0.9), what="a first")
     before = path.read_bytes()
-    refusal = r"a second would bring .* past the limit of 1 .*raise the limit \(.*--set-limit`, in Python `Led"
+    refusal = r"a second would bring .* past the limit of 1 .*raise the limit \(`Ledger.set_limit`\)"
     with pytest.raises(BudgetExceeded, match=refusal) as no:
         ledger.spend(pure(0.2), what="a second")
     assert no.value.code == 3

@@ -217,6 +217,8 @@ class Plan:
         first = self.mechanism
         if isinstance(first, Then) and isinstance(first.first, Ranges):
             return first.first.rows_of_category(self.schema, self.noise * first.share)
+        if isinstance(first, Ranges):
+            return first.rows_of_category(self.schema, self.noise)
         return float(getattr(first, "rows_of_category", 0.0))
 
     @property

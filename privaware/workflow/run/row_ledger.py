@@ -18,6 +18,7 @@ from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
+from privaware.ledger._ledger import limit_setting
 from privaware.workflow.run.options import RunOptions, Say
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.same_rows import SameRows, similar_ledgers
@@ -88,7 +89,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):
         raise BudgetExceeded(
             f"epsilon {rounded_up(spent)} of the limit of {number(limit)} of '{ledger.path}' is spent, and nothing is "
-            "left for another run; raise the limit (`privaware ledger ... --set-limit`, in Python `Ledger.set_limit`)",
+            f"left for another run; raise the limit ({limit_setting()})",
             ledger=str(path),
             spent=spent,
         )

@@ -200,8 +200,10 @@ def test_p55_a_fit_of_changed_rows_is_charged_and_noised_anew(tmp_path: Path, mo
     people.loc[7, "y"] = "n" if people.loc[7, "y"] == "y" else "y"
     people.to_csv(tmp_path / "people.csv", index=False)
     monkeypatch.setattr(Rng, "restore", killed)  # nothing of the first run goes on
-    fit(tmp_path / "people.csv", **call)
+    with pytest.raises(WrongInput, match="belongs to entry 1"):
+        fit(tmp_path / "people.csv", **call)
+    fit(tmp_path / "people.csv", **{**call, "out": tmp_path / "n"})
     entries = Ledger.open(tmp_path / "people.csv.ledger").entries()
     assert [entry.kind for entry in entries] == ["created", "spend", "spend", "finished"]
     assert entries[1].rows != entries[2].rows
-    assert not list((tmp_path / "m").rglob(".search"))
+    assert not list((tmp_path / "n").rglob(".search"))
