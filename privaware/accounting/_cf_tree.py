@@ -62,8 +62,9 @@ def epsilon(event: Event, delta: float) -> float | None:
     """Return the largest epsilon of `event` at `delta` over the ways in which it affects a row.
 
     A way is, for instance, one part of a `Disjoint`. A way with zCDP is skipped, and so is a way with losses above
-    `_REACH` (690) of releases that are sampled or not Gaussian. So the result may be too small, and it is None if every
-    way is skipped. Raise `TooSlow` if the losses cannot be resolved, and `Refused` for an unproven event.
+    `_REACH` (690) of releases that are sampled or not Gaussian. If a way is skipped, the result may be too small; if
+    every way is skipped, the result is None. Raise `TooSlow` if the losses cannot be resolved, and `Refused` for an
+    unproven event.
     """
     if isinstance(event, Selected):
         return _cf_selection.epsilon(event, _runs(event.event), delta)

@@ -145,7 +145,7 @@ def _attacks(wanted: Any) -> list[Any]:
 
 
 def _shadows(wanted: Any, attacks: Iterable[Any]) -> int:
-    """Return the number of shadow models: `wanted`, or the largest number that an attack needs if `wanted` is None.
+    """Return the number of shadow models: `wanted`, or without it the largest number that an attack needs.
 
     `attacks` are names, or tables of a name and settings. Without attacks the largest number is 0. Raise `WrongInput`
     if `wanted` is no whole number, or is less than an attack needs.

@@ -88,7 +88,7 @@ def cell_name(settings: Settings) -> str:
     """Return a cell in words, such as "dpsgd (steps=9), small, mnist, epsilon 1, seed 0".
 
     These are the learner with the settings that the grid gives it, the network, data, epsilon and seed. A network that
-    cannot be chosen is left out. A baseline has "without noise" in the place of its epsilon.
+    cannot be chosen is left out. A baseline, which has no epsilon, has the words "without noise".
     """
     epsilon = "without noise" if settings["epsilon"] is None else f"epsilon {settings['epsilon']:g}"
     network = [] if settings["network"] == "-" else [settings["network"]]
@@ -135,7 +135,7 @@ def run_cells(
 
     The models of all trained cells in `wanted` that lack the result of an attack are attacked. `wanted` has pairs of an
     item (the name of the table, figure or grid) and the settings of a cell. A worker takes at most `most` cells at a
-    time. `ray` is the address of a Ray cluster; if it is None, `workers` processes run (this process alone for 1). The
+    time. `ray` is the address of a Ray cluster. Without one, `workers` processes run (this process alone for 1). The
     function `say` gets lines about the progress. Cells that are not begun at the deadline of `place` stay out of the
     store. Raise `WrongInput` at once if another run works on the store.
     """

@@ -136,7 +136,7 @@ class Ranges(Transformation):
         kinds = bool(open_columns(schema, "undecided"))
         return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
-    def rows_of_category(self, schema: Schema, noise: float) -> float:
+    def least_rows(self, schema: Schema, noise: float) -> float:
         """Return the number of rows that a category needs to be released with probability 1/2, at `noise`.
 
         Return 0 if no column can become a category. All columns of undecided kind are assumed to become one, so the

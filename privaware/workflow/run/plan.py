@@ -203,10 +203,9 @@ class Plan:
 
         A mechanism that has run is a placeholder, which stores this number (`publish.Protects`).
         """
-        first = self.mechanism
-        if isinstance(first, Then) and isinstance(first.first, Ranges):
-            return first.first.deviation(self.schema, self.noise * first.share)
-        return float(getattr(first, "bounds_deviation", 0.0))
+        if isinstance(steps := self.mechanism, Then) and isinstance(steps.first, Ranges):
+            return steps.first.deviation(self.schema, self.noise * steps.share)
+        return float(getattr(steps, "bounds_deviation", 0.0))
 
     @property
     def rows_of_category(self) -> float:
@@ -214,12 +213,9 @@ class Plan:
 
         A mechanism that has run is a placeholder, which stores this number (`publish.Protects`).
         """
-        first = self.mechanism
-        if isinstance(first, Then) and isinstance(first.first, Ranges):
-            return first.first.rows_of_category(self.schema, self.noise * first.share)
-        if isinstance(first, Ranges):
-            return first.rows_of_category(self.schema, self.noise)
-        return float(getattr(first, "rows_of_category", 0.0))
+        if isinstance(steps := self.mechanism, Then) and isinstance(steps.first, Ranges):
+            return steps.first.least_rows(self.schema, self.noise * steps.share)
+        return float(getattr(steps, "rows_of_category", 0.0))
 
     @property
     def cost_sentence(self) -> str:
