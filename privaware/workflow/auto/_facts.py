@@ -189,8 +189,8 @@ UNDECLARED_LEVELS = 4
 """The number of levels that is assumed of a category whose levels are not declared."""
 FEATURES = 1_024
 """The number of random Fourier features of a table."""
-ROWS_PER_LEVEL = 10
-"""The least rows x epsilon for each level of a category at which a table with classes gets random Fourier features."""
+ROWS_PER_SCORE = 10
+"""The least rows x epsilon for each score of an additive model at which a table gets random Fourier features, too."""
 MOST_CROSSES = 4_096
 """The largest number of pairs of levels (a level of one column, a level of another) for the feature `crosses`."""
 MANY_ROWS = 200_000
@@ -216,11 +216,12 @@ RESIZED_SIDE = 32
 def fourier_features(facts: Facts) -> int:
     """Return the number of random Fourier features of a table: 0 for classes with few rows for the levels, else 1024.
 
-    Few means `rows_epsilon < ROWS_PER_LEVEL * levels`, with the facts of these names. Then all of the budget goes to
-    the additive model.
+    An additive model has one score for each level and each class but one. The rows are few if
+    `rows_epsilon < ROWS_PER_SCORE * levels * (classes - 1)`, with the facts of these names. Then all of the budget goes
+    to the additive model.
     """
-    few = facts["classes"] and facts["rows_epsilon"] < ROWS_PER_LEVEL * facts["levels"]
-    return 0 if few else FEATURES
+    scores = facts["levels"] * max(facts["classes"] - 1, 0)
+    return 0 if facts["rows_epsilon"] < ROWS_PER_SCORE * scores else FEATURES
 
 
 def trees(facts: Facts) -> int | None:
