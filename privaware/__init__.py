@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from privaware.workflow.audit import audit
     from privaware.workflow.crossover import crossover
     from privaware.workflow.fit import fit
-    from privaware.workflow.predict import load, predict
+    from privaware.workflow.load import load
+    from privaware.workflow.predict import predict
     from privaware.workflow.search import search
     from privaware.workflow.select import select
     from privaware.workflow.train import train
@@ -50,7 +51,7 @@ _MODULES = {
     "audit": "workflow.audit",
     "crossover": "workflow.crossover",
     "fit": "workflow.fit",
-    "load": "workflow.predict",
+    "load": "workflow.load",
     "predict": "workflow.predict",
     "search": "workflow.search",
     "select": "workflow.select",

@@ -39,6 +39,7 @@ from fractions import Fraction
 from typing import Any
 
 from privaware.accounting import _calibrate, _price, _rdp
+from privaware.accounting._default_delta import DEFAULT_DELTA, default_delta
 from privaware.accounting._rdp import OPACUS_ORDERS, TENSORFLOW_ORDERS
 from privaware.accounting._selection import parameters as trial_count_parameters
 from privaware.accounting._trade_off import TradeOff, trade_off
@@ -53,15 +54,13 @@ __all__ = [
     "TradeOff",
     "bounds",
     "calibrate",
+    "default_delta",
     "delta",
     "dpsgd",
     "epsilon",
     "trade_off",
     "trial_count_parameters",
 ]
-
-DEFAULT_DELTA = 1e-5
-"""Delta if the user gives none. From 100,000 rows on, `fit` and similar functions use `1 / (10 * rows)` instead."""
 
 
 def epsilon(event: Event, delta: float) -> float:

@@ -38,7 +38,7 @@ def ledger(
 ) -> None:
     """Show what was charged to a data set, by whom and for what, the running total, and the remaining budget."""
     from privaware.ledger import Ledger, explained_lines, ledger_lines
-    from privaware.workflow.run.same_rows import SameRows
+    from privaware.workflow.run.other_ledgers import SameRows
 
     beside = Path(f"{file}.ledger")
     if beside.is_file():

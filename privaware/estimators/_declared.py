@@ -28,7 +28,7 @@ from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
 from privaware.estimators._overlap import overlap_with_past_fits
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
-from privaware.workflow.run.same_rows import SameRows
+from privaware.workflow.run.other_ledgers import SameRows
 
 __all__ = [
     "PrivateEstimator",

@@ -36,8 +36,8 @@ from privaware.errors import OverlapWarning, Refused, WrongInput, warn_caller
 from privaware.events import Event
 from privaware.ledger import KnownLedger, Ledger
 from privaware.schema import Schema
+from privaware.workflow.run.other_ledgers import SOME, OtherLedger, SameRows
 from privaware.workflow.run.row_ledger import collect_row_ledgers
-from privaware.workflow.run.same_rows import SOME, OtherLedger, SameRows
 
 __all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
 

@@ -26,7 +26,7 @@ from privaware.ui._guard import Guard
 from privaware.ui._plan import column_names, planned_view
 from privaware.ui._runs import COMMAND, Run, Runs
 from privaware.ui._tasks import Task, audit_task, fit_task, number_of, predict_task, with_labels
-from privaware.workflow.run.same_rows import SameRows
+from privaware.workflow.run.other_ledgers import SameRows
 from privaware.workflow.verify import verify
 
 __all__ = ["Guard", "guarded"]

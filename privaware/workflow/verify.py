@@ -21,7 +21,7 @@ from privaware.workflow._statements import (
     wrong_words,
 )
 from privaware.workflow._tamper_checks import Claim, against_ledger, against_signature
-from privaware.workflow.predict import changed_tensors, loaded
+from privaware.workflow.load import changed_tensors, loaded
 from privaware.workflow.run.result_file import ResultFile, result_name
 
 __all__ = ["Verdict", "verify"]

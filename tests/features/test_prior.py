@@ -25,7 +25,7 @@ from privaware.features.prior import NETWORKS, Prior
 from privaware.learners.linear import Linear
 from privaware.models import build
 from privaware.schema import Column, Schema
-from privaware.workflow.predict import load
+from privaware.workflow.load import load
 from research.pretraining.images import SyntheticImages
 from research.pretraining.prior_statistics import measure, measure_scattering
 

@@ -24,7 +24,7 @@ from privaware.schema import Column, Schema
 from privaware.testing import BrokenPromise, replay
 from privaware.testing._price import spent
 from privaware.testing._replay import record
-from privaware.workflow.predict import load
+from privaware.workflow.load import load
 from tests.learners.tiny_prior import tiny_prior
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one

@@ -17,7 +17,8 @@ from privaware.ledger import Ledger
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 from privaware.workflow.fit import Fit, fit
-from privaware.workflow.predict import ReleasedModel, load, predict
+from privaware.workflow.load import ReleasedModel, load
+from privaware.workflow.predict import predict
 from privaware.workflow.run import charge as _charged_run
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.source import resolve

@@ -17,7 +17,8 @@ from privaware.data import Data, Outside, _csv, read
 from privaware.errors import WrongInput
 from privaware.model import STRONG_CHANGE
 from privaware.schema import Column, Schema
-from privaware.workflow.predict import ReleasedModel, outside_sentences, predictions_for_owner
+from privaware.workflow.load import ReleasedModel
+from privaware.workflow.predict import outside_sentences, predictions_for_owner
 
 FORMAT_1 = Path(__file__).parent / "format_1"
 

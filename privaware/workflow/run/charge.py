@@ -40,7 +40,7 @@ from privaware.noise import Rng
 from privaware.ranks import current
 from privaware.schema import Schema
 from privaware.workflow.auto import settled
-from privaware.workflow.predict import load
+from privaware.workflow.load import load
 from privaware.workflow.run import output as _output
 from privaware.workflow.run.declared_kinds import guess_sentences
 from privaware.workflow.run.finished import finished_entry, may_be_paid, published_result
@@ -59,7 +59,7 @@ from privaware.workflow.run.resume import (
     expect_unpaid_pilot,
     next_run,
     run_key,
-    same_rows,
+    was_charged_for,
 )
 from privaware.workflow.run.row_ledger import (
     existing_place,
@@ -647,7 +647,7 @@ class ChargedRun:
             entry = None if staged is None or staged.run not in names else self.ledger.find(staged.run)
             closing = None if staged is None else self.ledger.closing(staged.run)
             changed = staged is not None and closing is not None and closing.files != staged.hashes()
-            own = entry is not None and same_rows(entry, self.source.digest)
+            own = entry is not None and was_charged_for(entry, self.source.digest)
             if staged is None or entry is None or entry.hash != staged.charge or changed or not own:
                 empty_stage(folder, names if own or entry is None else ())
                 return False

@@ -12,7 +12,7 @@ from privaware.errors import WrongInput
 from privaware.ledger import Entry, Ledger
 from privaware.workflow.run.output import STAGED, sha256
 from privaware.workflow.run.result_file import result_name
-from privaware.workflow.run.resume import same_rows
+from privaware.workflow.run.resume import was_charged_for
 
 __all__ = ["finished_entry", "may_be_paid", "published_result"]
 
@@ -49,7 +49,7 @@ def finished_entry(
     closing = ledger.closing(entry.run)
     if closing is None or not closing.files:
         return None
-    if not same_rows(entry, digest):
+    if not was_charged_for(entry, digest):
         return None
     return entry if _holds(folder, closing.files) else None
 
@@ -68,7 +68,7 @@ def may_be_paid(folder: Path | None, ledger: Ledger, key: str, digest: Callable[
         entry.run not in closed or (closed[entry.run] and any(_holds(place, closed[entry.run]) for place in places))
         for entry in entries
         if entry.kind == "spend" and entry.run is not None and entry.run.rpartition("-")[0] == key
-        if digest is None or same_rows(entry, digest)
+        if digest is None or was_charged_for(entry, digest)
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from privaware._validate import expect, expect_count
-from privaware.accounting import DEFAULT_DELTA
+from privaware.accounting import default_delta
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.schema import Schema
@@ -195,16 +195,12 @@ class RunOptions:
         return cls(**arguments, **more)
 
     def delta_for(self, schema: Schema) -> float:
-        """Return the requested delta, or else `DEFAULT_DELTA`.
-
-        If `DEFAULT_DELTA >= 1 / rows`, which would allow publishing a row, return `1 / (10 * rows)` instead.
+        """Return the requested delta, or else the default delta for the number of rows (`default_delta`).
 
         >>> RunOptions().delta_for(Schema(rows=2_000_000)), RunOptions(delta=1e-6).delta_for(Schema(rows=500))
         (5e-08, 1e-06)
         """
-        if self.delta is not None:
-            return self.delta
-        return DEFAULT_DELTA if DEFAULT_DELTA * schema.rows < 1 else 1 / (10 * schema.rows)
+        return default_delta(schema.rows) if self.delta is None else self.delta
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from privaware.workflow.run.plan import Plan
     from privaware.workflow.run.source import Source
 
-__all__ = ["expect_place_to_resume", "expect_same_rows", "expect_unpaid_pilot", "next_run", "run_key", "same_rows"]
+__all__ = [
+    "expect_place_to_resume",
+    "expect_same_rows",
+    "expect_unpaid_pilot",
+    "next_run",
+    "run_key",
+    "was_charged_for",
+]
 
 
 def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: int | None) -> str:
@@ -65,7 +72,7 @@ def next_run(ledger: Ledger, key: str, digest: Callable[[], str | None]) -> int:
     closed = {entry.run for entry in entries if entry.kind == "finished"}
     for count in itertools.count():
         entry = charged.get(f"{key}-{count}")
-        if entry is None or (entry.run not in closed and same_rows(entry, digest)):
+        if entry is None or (entry.run not in closed and was_charged_for(entry, digest)):
             break
     return count
 
@@ -77,7 +84,7 @@ def expect_same_rows(ledger: Ledger, key: str, options: RunOptions, digest: Call
     error names the latest such run. `digest()` returns the digest of the present rows.
     """
     runs = [entry for entry in unfinished(ledger.entries()) if (entry.run or "").rpartition("-")[0] == key]
-    others = [entry for entry in runs if not same_rows(entry, digest)]
+    others = [entry for entry in runs if not was_charged_for(entry, digest)]
     if not others:
         return
     entry = others[-1]
@@ -98,7 +105,7 @@ def expect_unpaid_pilot(ledger: Ledger, key: str, options: RunOptions, digest: C
     """
     for closing in ledger.entries():
         entry = ledger.find(closing.run or "") if closing.kind == "finished" and closing.release == "pilot" else None
-        if entry is None or (entry.run or "").rpartition("-")[0] != key or not same_rows(entry, digest):
+        if entry is None or (entry.run or "").rpartition("-")[0] != key or not was_charged_for(entry, digest):
             continue
         assert options.folder is not None
         raise WrongInput(
@@ -125,6 +132,6 @@ def expect_place_to_resume(ledger: Ledger, key: str, options: RunOptions, digest
         ) from None
 
 
-def same_rows(entry: Entry, digest: Callable[[], str | None]) -> bool:
+def was_charged_for(entry: Entry, digest: Callable[[], str | None]) -> bool:
     """Whether the charge was for the rows with this digest; True if the charge names no rows."""
     return entry.rows is None or entry.rows == digest()

@@ -20,8 +20,8 @@ from privaware.events import NOTHING, Event
 from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
 from privaware.ledger._ledger import limit_setting
 from privaware.workflow.run.options import RunOptions, Say
+from privaware.workflow.run.other_ledgers import SameRows, similar_ledgers
 from privaware.workflow.run.plan import Plan
-from privaware.workflow.run.same_rows import SameRows, similar_ledgers
 from privaware.workflow.run.source import Source
 
 __all__ = [

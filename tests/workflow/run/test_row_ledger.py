@@ -360,7 +360,7 @@ def test_total_that_accountants_dispute_stops_no_run(ward: Path, monkeypatch: py
     def disputed(*_: object) -> float:
         raise Refused("the accountants disagree")
 
-    monkeypatch.setattr("privaware.workflow.run.same_rows.spent_together", disputed)
+    monkeypatch.setattr("privaware.workflow.run.other_ledgers.spent_together", disputed)
     changed, said = ward.with_name("changed.csv"), list[str]()
     patients().drop(columns="age").to_csv(changed, index=False)
     fit(changed, new_ledger=True, say=said.append, **CALL)
