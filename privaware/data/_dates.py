@@ -28,8 +28,8 @@ FORMS = (
     rf"(?P<day>\d{{1,2}})\.?[ -](?P<name>[A-Za-z]{{3,9}})\.?,?[ -]{YEAR}",
     rf"(?P<name>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? {YEAR}",
 )
-DATES = tuple(re.compile(rf"{form}(?:(?:T|,? +){CLOCK})?", re.ASCII) for form in FORMS)
-TIME = re.compile(CLOCK, re.ASCII)
+DATES = tuple(re.compile(rf"{form}(?:(?:T|,? +){CLOCK})?", re.ASCII | re.IGNORECASE) for form in FORMS)
+TIME = re.compile(CLOCK, re.ASCII | re.IGNORECASE)
 MONTHS = tuple(datetime.date(2000, month, 1).strftime("%B").lower() for month in range(1, 13))
 ORDINAL = datetime.date(1970, 1, 1).toordinal()
 

@@ -52,6 +52,14 @@ def test_what_is_no_date_is_none(word: str) -> None:
     assert shape_of_date(word) == ""
 
 
+@pytest.mark.parametrize("word", ["2020-06-01T08:15:00Z", "1 Jun 2020 8:15 AM", "June 1, 2020 08:15 UTC"])
+def test_case_of_a_date_does_not_matter(word: str) -> None:
+    """Spellings of columns whose kind is undecided are folded before they are counted."""
+    days = days_of_word("2020-06-01 08:15")
+    assert days_of_word(word) == days_of_word(word.lower()) == days_of_word(word.upper()) == days
+    assert shape_of_date(word.lower()) == "moment"
+
+
 def test_arrow_stamps_with_a_time_zone_are_in_local_time() -> None:
     import pyarrow as pa
 
