@@ -124,7 +124,7 @@ def _advice_on_absent(columns: list[Column]) -> str:
         return "rename or add columns of the data, or edit a schema that you wrote"
     return (
         "rename columns of the data, or add an empty column, whose values count as missing (with "
-        f"{option('allow_unreadable', True)} if the predictions depend strongly on it)"
+        f"{option('allow_unreadable', True)} if it holds texts or the predictions depend strongly on it)"
     )
 
 

@@ -294,7 +294,7 @@ PREDICT_FIELDS: Fields = {
     "keep_formulas": (_flag, "Keep cells that a spreadsheet would run as formulas"),
     "allow_unreadable": (
         _flag,
-        "Predict although most values of a column cannot be read, or a strongly used column is empty",
+        "Predict although most values of a column cannot be read, or a column that matters is empty",
     ),
 }
 """Fields of the form of `predict`, named like its options."""
