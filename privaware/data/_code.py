@@ -95,6 +95,8 @@ def joined_texts(batch: Raw, schema: Schema, outside: Outside | None = None) -> 
     for at, column in enumerate(schema.declared):
         words = words_of(batch.values(column.name)).map(str, object)
         outside.add_missing(column.name, words == "")
+        if batch.files:
+            outside.add(column.name, "empty_file", words == "")
         texts = words if at == 0 else texts + " " + words
     return texts
 

@@ -444,6 +444,16 @@ def test_missing_texts_are_counted_and_named(form: str) -> None:
     assert outside.sentences(4) == ["'note': 3 values missing"]
 
 
+def test_empty_text_files_are_counted_and_named(tmp_path: Path) -> None:
+    for name, text in (("a", "good service"), ("b", ""), ("c", " \n"), ("d", "late"), ("e", "late again")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    schema = Schema(columns=(Column(name="text", kind="text"),), classes=("n", "y"), form="text")
+    outside = Outside()
+    Data.of(read(tmp_path), schema, labelled=False, outside=outside)
+    assert outside.counts["text"] == {"missing": 2, "empty_file": 2}
+    assert outside.sentences(5) == ["'text': 2 values read from empty files, treated as missing"]
+
+
 @pytest.mark.parametrize(("missing", "advice"), [("category", "add an empty column"), ("refuse", "edit a schema")])
 def test_message_of_an_absent_column_says_what_works(missing: str, advice: str) -> None:
     schema = Schema(columns=(Column(name="crp", low=0, high=9, missing=missing),), classes=("n", "y"))
