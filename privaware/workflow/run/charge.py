@@ -75,7 +75,7 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication, expect_own_stage
 
-__all__ = ["CHARGED", "ONLY_RESUME", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "ONLY_RESUME", "REFUSED", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
@@ -86,6 +86,8 @@ INTERRUPTED: list[str] = []
 """Where the latest interrupted run of this process resumes (`ChargedRun.resumes_at`), for the command line."""
 SAME_FILE = "if the file is the same"
 """Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
+REFUSED = "This run would be refused:"
+"""Start of the sentence of a dry run that says why the run would be refused."""
 TOTAL_AFTER = "after this run it is"
 """Words before the total epsilon of a ledger in a dry run."""
 ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
@@ -507,7 +509,7 @@ class ChargedRun:
             self._expect_room()
         except PrivawareError as problem:
             self.refusal = str(problem)
-            self._warn(f"This run would be refused: {self.refusal}.")
+            self._warn(f"{REFUSED} {self.refusal}.")
 
     def _expect_room(self) -> None:
         """Raise what the charge of this run would raise, without writing anything.
