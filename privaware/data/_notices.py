@@ -141,7 +141,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
-    """Return the columns that are named like identifiers and have many different values, but fewer than rows.
+    """Return the columns that are named like identifiers and have many different values, of which some repeat.
 
     Parameters
     ----------
@@ -321,10 +321,9 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _repeats(raw: Raw, name: str) -> bool:
-    """Return whether a column has many different values, but fewer than rows; False for dates, lists and records.
+    """Return whether a column has many different values, of which some repeat; False for dates, lists and records.
 
-    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows. Missing values do not count
-    as a value.
+    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows. Missing values do not count.
     """
     assert raw.frame is not None
     values = raw.frame[name]
@@ -334,5 +333,5 @@ def _repeats(raw: Raw, name: str) -> bool:
         words = words_of(values)
     except WrongInput:
         return False
-    persons = len(np.unique(words.codes[~words.missing()]))
-    return max(2, min(FEW_VALUES, len(values) // 10)) <= persons < len(values)
+    present = words.codes[~words.missing()]
+    return max(2, min(FEW_VALUES, len(values) // 10)) <= len(np.unique(present)) < len(present)

@@ -68,6 +68,14 @@ def test_p50_persons_with_several_rows_are_pointed_out() -> None:
     assert repeated_identifiers(read(frame), by_type(frame, unit="patient_id")) == []
 
 
+def test_missing_identifier_is_no_repeated_one() -> None:
+    frame = visits()
+    frame["patient_id"] = [f"P{at}" if at else "" for at in range(ROWS)]
+    assert repeated_identifiers(read(frame), by_type(frame)) == []
+    frame.loc[2, "patient_id"] = "P1"
+    assert repeated_identifiers(read(frame), by_type(frame)) == ["patient_id"]
+
+
 def test_type_and_owner_can_say_that_nobody_is_identified() -> None:
     frame = visits().assign(MRN=range(ROWS), customer=[True, False] * (ROWS // 2), telephone=["yes", "no"] * 100)
     schema = by_type(frame)
