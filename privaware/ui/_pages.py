@@ -260,9 +260,9 @@ class _Pages:
                 raise WrongInput("expected a ledger of the folder; choose one of the list")
             verdict = verify(path, ledger=ledgers.get(chosen)).json() | {"ledger": chosen}
         shown = {"name": name, "ledgers": list(ledgers), "model": model_summary(path), "verdict": verdict}
-        shown["audited"] = (path / "audit.json").is_file()
+        audited = (path / "audit.json").is_file()
         status = 400 if problem else 200
-        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, **shown)
+        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, audited=audited, **shown)
 
     def _data_choices(self) -> dict[str, list[str]]:
         return {"data": list(self.folder.data_files()), "built_in": registry.names("datasets")}
