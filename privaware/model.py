@@ -157,8 +157,9 @@ class Model(Summarised):
         device
             "cpu" or "cuda".
         allow_unreadable
-            Whether more than half of the values of a column may be unreadable, or all values of a strongly used column
-            missing. Otherwise such a column raises `WrongInput`. Unreadable values count as missing.
+            Whether more than half of the values of a column may be unreadable, or all values of a column of texts or of
+            a strongly used column missing. Otherwise such a column raises `WrongInput`. Unreadable values count as
+            missing.
 
         Returns
         -------
@@ -181,8 +182,9 @@ class Model(Summarised):
         device
             "cpu" or "cuda".
         allow_unreadable
-            Whether more than half of the values of a column may be unreadable, or all values of a strongly used column
-            missing. Otherwise such a column raises `WrongInput`. Unreadable values count as missing.
+            Whether more than half of the values of a column may be unreadable, or all values of a column of texts or of
+            a strongly used column missing. Otherwise such a column raises `WrongInput`. Unreadable values count as
+            missing.
 
         Returns
         -------
@@ -271,8 +273,9 @@ class Model(Summarised):
             A counter of values that do not fit the schema: unseen categories, numbers out of bounds, and values of
             another kind.
         allow_unreadable
-            Whether more than half of the values of a column may be unreadable, or all values of a strongly used column
-            missing. Otherwise such a column raises `WrongInput`. Unreadable values count as missing.
+            Whether more than half of the values of a column may be unreadable, or all values of a column of texts or of
+            a strongly used column missing. Otherwise such a column raises `WrongInput`. Unreadable values count as
+            missing.
         part
             The part of a built-in data set: "train" or "test".
         **reading
@@ -301,7 +304,9 @@ class Model(Summarised):
         return rows
 
     def expect_values(self, outside: Outside, raw: Raw) -> None:
-        """Raise `WrongInput` for a column most of whose values cannot be read, or that is strongly used but empty.
+        """Raise `WrongInput` for a column most of whose values cannot be read, or that is empty but matters.
+
+        An empty column matters if it is a column of texts, or if predictions depend strongly on it.
 
         Parameters
         ----------
@@ -311,11 +316,13 @@ class Model(Summarised):
             All rows, or some of them.
         """
         outside.expect_readable()
+        texts = [column.name for column in self.schema.declared if column.kind == "text"]
         for name in outside.empty_columns():
-            if self.depends_on(raw, name):
+            if name in texts or self.depends_on(raw, name):
+                reads = "model reads texts from" if name in texts else "predictions depend strongly on"
                 raise WrongInput(
                     f"column {name!r:.80}: expected values, but all {outside.counts[name]['missing']} are missing, and "
-                    "the predictions depend strongly on this column; check the column, or predict without it by "
+                    f"the {reads} this column; check the column, or predict without it by "
                     f"{option('allow_unreadable', True)}"
                 )
 

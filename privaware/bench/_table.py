@@ -115,7 +115,7 @@ def bench_table(rows: Sequence[SummaryRow], format: str, columns: Sequence[str] 
     if format == "csv":
         return _csv(rows, columns)
     head, lines = _across(rows, columns[0]) if len(columns) == 1 else _long(rows, columns)
-    return {"text": _text, "markdown": markdown, "latex": _latex}[format](head, lines)
+    return {"text": _text, "markdown": _markdown, "latex": _latex}[format](head, lines)
 
 
 def _long(rows: Sequence[SummaryRow], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -173,6 +173,12 @@ def _text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
         "  ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)) for line in (head, *lines)
     )
     return "\n".join(line.rstrip() for line in padded)
+
+
+def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return the table in Markdown; a "|" in an entry is escaped, because it would begin another column."""
+    first, *others = [[value.replace("|", r"\|") for value in line] for line in (head, *lines)]
+    return markdown(first, others)
 
 
 def _latex(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -26,7 +26,8 @@ ALLOW_UNREADABLE = Annotated[
     bool,
     typer.Option(
         "--allow-unreadable",
-        help="Predict even if most values of a column cannot be read, or all of a strongly used column are missing.",
+        help="Predict even if most values of a column cannot be read, or all values of a strongly used column or of a "
+        "column of texts are missing.",
     ),
 ]
 

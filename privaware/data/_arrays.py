@@ -101,29 +101,30 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
     """Return the images or texts of a folder with one sub-folder for each class.
 
     `encoding` is the encoding of text files, by default UTF-8. Files and folders whose name begins with a dot are
-    skipped.
+    skipped and not counted.
 
     Images are bytes (rows, channels, height, width), and labels are the names of the sub-folders. If all files in
     sub-folders are texts, the rows are a table with the columns `text` and `class`. Otherwise files that are no images
-    are skipped. If no sub-folder has images, the images of the folder itself are returned, without labels. If it has
-    none, and no sub-folder has a file, its texts are returned as a table with the column `text`. Raise `WrongInput` if
-    there are neither images nor texts, if some sub-folders have images and others only texts, if a sub-folder has
-    folders with images, or if images differ in size.
+    are skipped. `Raw.skipped` counts them and the files beside the sub-folders. If no sub-folder has images, the images
+    of the folder itself are returned, without labels. If it has none, and no sub-folder has a file, its texts are
+    returned as a table with the column `text`. Raise `WrongInput` if there are neither images nor texts, if some
+    sub-folders have images and others only texts, if a sub-folder has folders with images, or if images differ in size.
     """
-    folders = [entry for entry in _shown(path) if entry.is_dir()]
-    inside = [(file, folder.name) for folder in folders for file in _shown(folder)]
+    entries = _shown(path)
+    inside = [(file, folder.name) for folder in entries if folder.is_dir() for file in _shown(folder)]
     files = [(file, label) for file, label in inside if file.suffix.lower() in IMAGES]
     texts = [(file, label) for file, label in inside if file.suffix.lower() in TEXTS]
+    loose = [(entry, "") for entry in entries if entry.is_file()]
+    skipped = len(inside) + len(loose) - len(files or texts)
     if texts and len(texts) == len(inside):
-        return _texts(texts, path.name, encoding)
+        return replace(_texts(texts, path.name, encoding), skipped=skipped)
     _expect_no_nested_images(inside, path.name)
     if not files:
-        alone = [(file, "") for file in _shown(path) if file.is_file()]
-        if images := [(file, label) for file, label in alone if file.suffix.lower() in IMAGES]:
+        if images := [(file, label) for file, label in loose if file.suffix.lower() in IMAGES]:
             return replace(_images(images, path.name), labels=None)
-        loose = [(file, label) for file, label in alone if file.suffix.lower() in TEXTS]
-        if loose and not inside:
-            raw = _texts(loose, path.name, encoding)
+        alone = [(file, label) for file, label in loose if file.suffix.lower() in TEXTS]
+        if alone and not inside:
+            raw = _texts(alone, path.name, encoding)
             return replace(raw, frame=None if raw.frame is None else raw.frame[["text"]])
         if texts:
             other = next(entry for entry in inside if entry[0].suffix.lower() not in TEXTS)
@@ -141,7 +142,7 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
             f"expected images or text files in the sub-folders of {quoted(path.name)}, got both: some sub-folders have "
             "images, and others have text files and no image; keep one kind"
         )
-    return _images(files, path.name)
+    return replace(_images(files, path.name), skipped=skipped)
 
 
 def _expect_no_nested_images(inside: list[tuple[Path, str]], where: str) -> None:

@@ -95,6 +95,8 @@ def joined_texts(batch: Raw, schema: Schema, outside: Outside | None = None) -> 
     for at, column in enumerate(schema.declared):
         words = words_of(batch.values(column.name)).map(str, object)
         outside.add_missing(column.name, words == "")
+        if batch.files:
+            outside.add(column.name, "empty_file", words == "")
         texts = words if at == 0 else texts + " " + words
     return texts
 
@@ -124,7 +126,7 @@ def _advice_on_absent(columns: list[Column]) -> str:
         return "rename or add columns of the data, or edit a schema that you wrote"
     return (
         "rename columns of the data, or add an empty column, whose values count as missing (with "
-        f"{option('allow_unreadable', True)} if the predictions depend strongly on it)"
+        f"{option('allow_unreadable', True)} if it holds texts or the predictions depend strongly on it)"
     )
 
 

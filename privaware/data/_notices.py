@@ -119,17 +119,18 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     Returns
     -------
     list of str
-        The sentences; for images only about rare classes. They reveal facts about rows and must not be released.
+        The sentences; for images only about skipped files and rare classes. They reveal facts about rows and must not
+        be released.
     """
     if raw.frame is None:
-        return _rare_classes(raw, schema)
+        return _skipped(raw) + _rare_classes(raw, schema)
     others = [name for name in raw.columns or () if name not in (schema.target, schema.unit)]
     declared = {column.name for column in schema.columns}
     used = {column.name: column for column in schema.declared}
     outside = [f"{quoted(name)} (left out by the schema)" for name in others if name not in declared]
-    sentences = []
+    sentences = _skipped(raw)
     if outside:
-        sentences = [f"Not used: {', '.join(outside)}. A schema file can include them (`privaware schema`)."]
+        sentences += [f"Not used: {', '.join(outside)}. A schema file can include them (`privaware schema`)."]
     for name, column in used.items():
         if column.kind == "undecided" and name in raw.frame.columns:
             sentences += _hardly_used(raw, name)
@@ -140,7 +141,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
-    """Return the columns that are named like identifiers and have many different values, but fewer than rows.
+    """Return the columns that are named like identifiers and have many different values, of which some repeat.
 
     Parameters
     ----------
@@ -161,6 +162,17 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
     apart = {schema.target, *not_persons}
     named = (name for name in raw.columns or () if name not in apart and is_identifier_name(name))
     return [name for name in named if _repeats(raw, name)]
+
+
+def _skipped(raw: Raw) -> list[str]:
+    """Return a notice that counts the skipped files of a folder of images or texts, if there are any."""
+    if not raw.skipped:
+        return []
+    kind = "images" if raw.frame is None else "texts"
+    return [
+        f"Files and folders in {quoted(raw.name)} that are skipped, because they are no {kind} in the sub-folder of a "
+        f"class: {raw.skipped}."
+    ]
 
 
 def _second_names(raw: Raw, names: list[str]) -> list[str]:
@@ -309,10 +321,9 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
 
 
 def _repeats(raw: Raw, name: str) -> bool:
-    """Return whether a column has many different values, but fewer than rows; False for dates, lists and records.
+    """Return whether a column has many different values, of which some repeat; False for dates, lists and records.
 
-    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows. Missing values do not count
-    as a value.
+    Many are at least 2, and at least the smaller of `FEW_VALUES` and a tenth of the rows. Missing values do not count.
     """
     assert raw.frame is not None
     values = raw.frame[name]
@@ -322,5 +333,5 @@ def _repeats(raw: Raw, name: str) -> bool:
         words = words_of(values)
     except WrongInput:
         return False
-    persons = len(np.unique(words.codes[~words.missing()]))
-    return max(2, min(FEW_VALUES, len(values) // 10)) <= persons < len(values)
+    present = words.codes[~words.missing()]
+    return max(2, min(FEW_VALUES, len(values) // 10)) <= len(np.unique(present)) < len(present)

@@ -4,7 +4,8 @@ A currency sign or code may stand before or after a number, and a percent sign a
 apostrophes may separate groups of three digits. Parentheses mean a minus sign, except around a whole number alone,
 which may be a footnote mark. A unit of `MEASURES` may follow a number: `70 kg` is 70, and nothing is converted. Units
 and codes of currencies are read in any case of their ASCII letters, because undecided columns are folded before their
-kinds are counted. Where the case would decide between two units, or `M` may mean a million, the unit has no name.
+kinds are counted. Where the case would decide between two units, the unit has no name. `12 k`, `3 M` and `3 m` are no
+numbers, because such a letter may multiply the number by a thousand or a million.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MEASURES = (
     "ng/ml µg/l mmol/l µmol/l IU IU/l U/l kg/m² kg/m2"
 )
 """Units of measure that may follow a number, in upper or lower case."""
-LETTERS = "g m l h"
+LETTERS = "g l h"
 """Units of one letter, in upper or lower case, that may follow a number only after a blank."""
 _NAMES = sorted(MEASURES.split(), key=len, reverse=True)
 MEASURE = rf"(?:{'|'.join(map(re.escape, _NAMES)).replace('µ', '[µμΜ]')})"
@@ -67,16 +68,14 @@ def number_of(word: str) -> float:
 def measure_of(word: str) -> str:
     """Return the unit of measure after a number, as `MEASURES` or `LETTERS` spell it, or an empty string.
 
-    The string is also empty for `M`, which may mean a million, and for `mw` and `Mw`, which may be mW or MW.
+    The string is also empty for `mw` and `Mw`, which may be mW or MW.
 
     >>> measure_of("7.5 KG"), measure_of("7 apples")
     ('kg', '')
     """
     match = _WRITTEN.fullmatch(word.strip())
     spelled = "" if match is None else match["measure"] or ""
-    if spelled in _NAMES:
-        return spelled
-    return "" if spelled == "M" else _CANONICAL.get(spelled.casefold(), "")
+    return spelled if spelled in _NAMES else _CANONICAL.get(spelled.casefold(), "")
 
 
 def plain_number_of(word: str) -> float:

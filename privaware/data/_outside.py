@@ -20,6 +20,7 @@ WORDS = {
     "no_date": "not a date, treated as missing",
     "no_time": "not a time, treated as missing",
     "missing": "missing",
+    "empty_file": "read from empty files, treated as missing",
 }
 """What happened to a value that does not fit, in words."""
 UNREADABLE = {"no_number": "numbers", "no_date": "dates", "no_time": "times"}
@@ -37,7 +38,8 @@ class Outside:
     """How many values of each column do not fit its schema: missing, unseen, out of bounds, or of another kind.
 
     `counts` has these numbers by name of column and by key of `WORDS`. `present` has the number of values that are not
-    missing, by name of column. Of texts only missing ones are counted; images are not counted.
+    missing, by name of column. Of texts only missing ones are counted; images are not counted. The missing texts of a
+    folder of texts also count as "empty_file".
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)

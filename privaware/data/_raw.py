@@ -163,6 +163,8 @@ class Raw:
         Whether the file or frame declares the types of columns, so that types depend on no row.
     files : tuple of str
         The names of the files of a folder of images or texts, relative to the folder, one for each row.
+    skipped : int
+        The number of other files, and of folders in sub-folders, in a folder with one sub-folder for each class.
     first : int
         The number of rows of the file before these.
     places : numpy.ndarray, optional
@@ -187,6 +189,7 @@ class Raw:
     declared: bool = True
     typed: bool = True
     files: tuple[str, ...] = ()
+    skipped: int = 0
     first: int = 0
     places: np.ndarray | None = None
     begin: int = 0

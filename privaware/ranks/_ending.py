@@ -7,14 +7,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 from privaware.errors import PrivawareError
 
-__all__ = ["RankLost", "RanksEnded", "ended_by_torchrun", "lost_sentence"]
+__all__ = ["RankLost", "RanksEnded", "Told", "ended_by_torchrun", "lost_sentence"]
 
 GRACE = timedelta(seconds=10)
 """Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
@@ -40,12 +40,12 @@ def lost_sentence(sentence: str) -> str:
 
 
 @contextmanager
-def ended_by_torchrun() -> Iterator[None]:
+def ended_by_torchrun(speaks: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
-    A process that waits for a GPU cannot raise: `GRACE` after the signal it prints the message and exits. After a
-    `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other case the former
-    handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
+    A process that waits for a GPU cannot raise: `GRACE` after the signal it prints the message, if `speaks()` is true,
+    and exits. After a `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other
+    case the former handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -58,7 +58,7 @@ def ended_by_torchrun() -> Iterator[None]:
     signals, writes = os.pipe()
     os.set_blocking(writes, False)
     left = threading.Event()
-    threading.Thread(target=_end_after_grace, args=(signals, left, sentence), daemon=True).start()
+    threading.Thread(target=_end_after_grace, args=(signals, left, sentence, speaks), daemon=True).start()
     before, before_writes = signal.signal(signal.SIGTERM, end), signal.set_wakeup_fd(writes)
     try:
         yield
@@ -73,14 +73,16 @@ def ended_by_torchrun() -> Iterator[None]:
         os.close(writes)
 
 
-def _end_after_grace(signals: int, left: threading.Event, sentence: str) -> None:
-    """Print `sentence` and end this process if it got SIGTERM and `left` is not set within `GRACE` after that.
+def _end_after_grace(signals: int, left: threading.Event, sentence: str, speaks: Callable[[], bool]) -> None:
+    """End this process if it got SIGTERM and `left` is not set within `GRACE` after that.
 
-    `signals` is the file descriptor of the reading end of a pipe to which Python writes the number of each signal.
-    `left` is set when the process has left its work. Return when the pipe is closed.
+    Before it ends, print `sentence` if `speaks()` is true. `signals` is the file descriptor of the reading end of a
+    pipe to which Python writes the number of each signal. `left` is set when the process has left its work. Return when
+    the pipe is closed.
     """
     with os.fdopen(signals, "rb", buffering=0) as numbers:
         while number := numbers.read(1):
             if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
-                print(f"privaware: {sentence}", file=sys.stderr, flush=True)
+                if speaks():
+                    print(f"privaware: {sentence}", file=sys.stderr, flush=True)
                 os._exit(RanksEnded.code)

@@ -14,7 +14,7 @@ import numpy as np
 
 from privaware._version import __version__
 from privaware.errors import PrivawareError, Refused, WrongInput
-from privaware.ranks._ending import RankLost, RanksEnded, ended_by_torchrun
+from privaware.ranks._ending import RankLost, RanksEnded, Told, ended_by_torchrun
 from privaware.ranks._exchange import Exchange
 
 __all__ = ["Ranks", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
@@ -263,12 +263,25 @@ def reports(problem: BaseException | None = None) -> bool:
     """Return whether this process, rather than another rank, tells the user about `problem`.
 
     Rank 0 does, and so does a process without `torchrun`. Rank 1 does if `problem` is a `RankLost` and rank 0 does not
-    end the ranks within `REPORT_TIMEOUT`, as when rank 0 itself was lost. All other ranks never do.
+    end the ranks within `REPORT_TIMEOUT`, as when rank 0 itself was lost. But if `torchrun` ended rank 1 before it was
+    connected, rank 0 or `torchrun` reports. All other ranks never do.
     """
     ranks = _started()
     if ranks is None or ranks.leads:
         return True
-    return ranks.rank == 1 and isinstance(problem, RankLost) and not ranks.reported
+    if not isinstance(problem, RankLost) or (isinstance(problem.__cause__, Told) and not _speaks()):
+        return False
+    return ranks.rank == 1 and not ranks.reported
+
+
+def _speaks() -> bool:
+    """Return whether this process may say that `torchrun` ends it, without asking another rank.
+
+    Rank 0 may, and so may rank 1 once it was connected, because rank 0 may be lost since. So may a process without
+    `torchrun`.
+    """
+    ranks = _started()
+    return ranks is None or ranks.leads or (ranks.rank == 1 and bool(_open))
 
 
 def expect_led() -> None:
@@ -318,7 +331,7 @@ def on_all_ranks(call: Callable[[], T], facts: Callable[[], Mapping[str, str]] =
     """
     if _leading or _started() is None:
         return call()
-    with ended_by_torchrun():
+    with ended_by_torchrun(_speaks):
         ranks = joined()
         assert ranks is not None
         try:

@@ -109,10 +109,10 @@ def truncated(
 ) -> Mechanism[Model]:
     """Return a learner that runs the fraction `share` of the steps of a training, starting from the model `initial`.
 
-    If `initial` is None, the training starts anew. For `share` 1, return `learner` itself and ignore `initial`.
-    Otherwise raise `WrongInput` if `learner` cannot stop and continue.
+    If `initial` is None, the training starts anew; for `share` 1 this is `learner` itself. Otherwise raise `WrongInput`
+    if `learner` cannot stop and continue.
     """
-    if share == 1:
+    if share == 1 and initial is None:
         return learner
     if not isinstance(learner, ResumableLearner):
         raise WrongInput(

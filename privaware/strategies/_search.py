@@ -236,8 +236,8 @@ class Search:
     ) -> SearchResult:
         def report(trained: int, count: int, left: float) -> None:
             if self.progress is not None:
-                now = SearchProgress(round=1, rounds=1, trained=trained, count=count, best=None, seconds_left=left)
-                self.progress(now)
+                counts = {"trained": trained, "count": count, "before": 0, "total": count}
+                self.progress(SearchProgress(round=1, rounds=1, best=None, seconds_left=left, **counts))
 
         saved = None if self.journal is None else self.journal / "search.npz"
         runtime = Runtime(device=self.device, progress=report, checkpoint=saved)

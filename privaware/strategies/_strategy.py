@@ -231,8 +231,9 @@ class SearchProcedure(Protocol):
 class SearchProgress:
     """The state of a search: in `round` (from 1) of `rounds`, `trained` of `count` candidates have scores.
 
-    It is for the data owner only, because it would reveal a secret number of trials. A `SearchProcedure` reports epochs
-    in place of candidates, in one round. `best` is the highest noisy score so far in all rounds (None if nothing was
+    `before` is the number of candidates of the earlier rounds, and `total` that of all rounds. The state is for the
+    data owner only, because it would reveal a secret number of trials. A `SearchProcedure` reports epochs in place of
+    candidates, in one round. `best` is the highest noisy score so far in all rounds (None if nothing was
     scored), and `seconds_left` is an estimate for all rounds.
     """
 
@@ -240,6 +241,8 @@ class SearchProgress:
     rounds: int
     trained: int
     count: int
+    before: int
+    total: int
     best: float | None
     seconds_left: float
 
@@ -267,17 +270,18 @@ class ProgressMeter:
         self.trained_here += added
         if self.listener is None:
             return
-        count = self.counts[at]
-        ahead = count - trained + sum(self.counts[at + 1 :])
+        before, total = sum(self.counts[:at]), sum(self.counts)
         pace = (time.monotonic() - self.started) / max(self.trained_here, 1)
         self.listener(
             SearchProgress(
                 round=at + 1,
                 rounds=len(self.counts),
                 trained=trained,
-                count=count,
+                count=self.counts[at],
+                before=before,
+                total=total,
                 best=best,
-                seconds_left=pace * ahead,
+                seconds_left=pace * (total - before - trained),
             )
         )
 

@@ -157,7 +157,7 @@ def model_summary(path: Path) -> dict[str, Any]:
         "target": card.schema.target,
         "epsilon": _words.rounded_up(card.guarantee.epsilon),
         "certified": card.guarantee.certified,
-        "created": card.created,
+        "created": card.created.replace("T", " ").replace("+00:00", " UTC"),
         "sentence": guarantee_words(card),
         "search": (HIDDEN if selected else tuning_sentence(card)) if card.search else "",
     }

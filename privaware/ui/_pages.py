@@ -24,7 +24,7 @@ from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._guard import Guard
 from privaware.ui._plan import column_names, planned_view
-from privaware.ui._runs import COMMAND, Run, Runs
+from privaware.ui._runs import COMMAND, PROBLEM, Run, Runs
 from privaware.ui._tasks import Task, audit_task, fit_task, number_of, predict_task, with_labels
 from privaware.workflow.run.other_ledgers import SameRows
 from privaware.workflow.verify import verify
@@ -118,9 +118,17 @@ class _Pages:
             choices = {"models": list(self.folder.models()), **self._data_choices()}
             return _page("predict.html", up=".", status=400 if problem else 200, problem=problem, form=form, **choices)
 
+        def empty_form() -> Response:
+            self.runs.expect_trained(form.get("model", ""))
+            return page()
+
+        def task() -> Task:
+            self.runs.expect_trained(form.get("model", ""))
+            return predict_task(self.folder, form, self.runs.results_of_others(form))
+
         if request.method != "POST":
-            return await self._answer(page, up=".")
-        return await self._started(lambda: predict_task(self.folder, form), up=".", again=page)
+            return await self._answer(empty_form, up=".", again=page)
+        return await self._started(task, up=".", again=page)
 
     async def run(self, request: Request) -> Response:
         """Show the run that the address names; a posted form with an `action` changes it and redirects.
@@ -186,13 +194,18 @@ class _Pages:
         return await self._started(lambda: audit_task(self.folder, name, form), up=up, again=again)
 
     async def report(self, request: Request) -> Response:
-        """Render the report of a model, with its audit if there is one; `?save` offers it as a file."""
+        """Render the report of a model, with its audit if there is one; `?save` offers it as a file.
+
+        `?released` leaves the audit out, as in the report that was released with the model.
+        """
         name, save = request.path_params["name"], "save" in request.query_params
+        released = "released" in request.query_params
 
         def rendered() -> Response:
+            self.runs.expect_trained(name)
             folder = _known(self.folder.models(), name)
             card = ModelCard.read(folder)
-            audit = report.read_audit(folder)
+            audit = None if released else report.read_audit(folder)
             page = report.page(card, audit, report.released_tensors(folder, card))
             kind = "report" if audit is None else "audit"  # as the files in the folder are called
             disposition = f"attachment; filename*=UTF-8''{quote(folder.name)}-{kind}.html"
@@ -238,6 +251,7 @@ class _Pages:
         refused, and `problem` says why. The status is 400 with a `problem`, else 200. Raise `WrongInput` for a model or
         a ledger that is not in the folder.
         """
+        self.runs.expect_trained(name)
         path, ledgers = _known(self.folder.models(), name), self.folder.ledgers()
         verdict: dict[str, Any] | None = None
         if form is not None:
@@ -246,8 +260,9 @@ class _Pages:
                 raise WrongInput("expected a ledger of the folder; choose one of the list")
             verdict = verify(path, ledger=ledgers.get(chosen)).json() | {"ledger": chosen}
         shown = {"name": name, "ledgers": list(ledgers), "model": model_summary(path), "verdict": verdict}
+        audited = (path / "audit.json").is_file()
         status = 400 if problem else 200
-        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, **shown)
+        return _page("model.html", up=up, status=status, audit=audit or {}, problem=problem, audited=audited, **shown)
 
     def _data_choices(self) -> dict[str, list[str]]:
         return {"data": list(self.folder.data_files()), "built_in": registry.names("datasets")}
@@ -296,7 +311,7 @@ def _run_view(run: Run, folder: Folder | None = None) -> dict[str, Any]:
     return view | {
         "active": run.active,
         "command": task.command(folder),
-        "lines": list(run.lines),
+        "lines": [line for line in run.lines if line != f"{PROBLEM}{run.problem}"],
         "printed": run.printed,
         "problem": run.problem,
         "progress": run.progress,

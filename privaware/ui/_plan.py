@@ -16,7 +16,7 @@ from privaware.report import _words
 from privaware.ui._folder import Folder
 from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, number_of, reading
 from privaware.workflow.fit import Fit, fit
-from privaware.workflow.run.charge import SAME_FILE, TOTAL_AFTER
+from privaware.workflow.run.charge import REFUSED, SAME_FILE, TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
 __all__ = ["column_names", "planned_view"]
@@ -56,10 +56,15 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
         "learner": planned.learner,
         "epsilon": price,
         "delta": _words.rounded_up(planned.delta),
-        "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said if TOTAL_AFTER not in line],
+        "sentences": [_words.tidy(folder.shown(line), planned.epsilon) for line in said if not _in_budget(line)],
         "sentence": _words.tidy(planned.sentence, planned.epsilon),
         **_budget(folder, data, form, planned, check, unchanged=_unchanged(said)),
     }
+
+
+def _in_budget(line: str) -> bool:
+    """Return whether `_budget` says what a sentence of a dry run says: the total of the ledger, or a refusal."""
+    return TOTAL_AFTER in line or line.startswith(REFUSED)
 
 
 def _unchanged(said: list[str]) -> str:

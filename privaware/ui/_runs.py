@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ from privaware.ui._folder import PREDICTIONS, Folder
 from privaware.ui._tasks import Task, fit_task
 from privaware.workflow.run.charge import CHARGED, ONLY_RESUME, RESUMING
 
-__all__ = ["Run", "Runs"]
+__all__ = ["PROBLEM", "Run", "Runs"]
 
 COMMAND = (sys.executable, "-P", "-m", "privaware")
 """The command line of this package, without modules of the working directory."""
@@ -230,6 +230,15 @@ class Runs:
         with self._lock:
             self._runs.pop((run.task.verb, run.task.out), None)
             self._forget(run.task)
+
+    def expect_trained(self, model: str) -> None:
+        """Raise `WrongInput` if a training of `model`, the name of a model folder, is active."""
+        if any(run.active and (run.task.verb, run.task.out) == ("fit", model) for run in self.all()):
+            raise WrongInput(f"a run is in progress that trains {model!r}: wait until it has ended")
+
+    def results_of_others(self, form: Mapping[str, str]) -> set[str]:
+        """Return the names of the results of active runs, except those that were started with `form`."""
+        return {run.task.out for run in self.all() if run.active and run.task.form != form}
 
     def expect_none(self) -> None:
         """Raise `WrongInput` if a training is active, because no charge must be closed then."""

@@ -5,9 +5,10 @@ Sentences of the command line name its options. A page shows the labels of the f
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,10 +110,11 @@ def fit_task(folder: Folder, form: Form) -> Task:
     return Task(verb="fit", out=out, form=dict(form), words=words)
 
 
-def predict_task(folder: Folder, form: Form) -> Task:
+def predict_task(folder: Folder, form: Form, taken: Collection[str] = ()) -> Task:
     """Return the call of `privaware predict` that a form describes, with a new file in the folder of predictions.
 
-    Raise `WrongInput` for a wrong field, an unknown model or unknown data.
+    The file is not among `taken`, the results of other runs. Raise `WrongInput` for a wrong field, an unknown model or
+    unknown data.
     """
     model = _chosen(folder.models(), form.get("model", ""), "a model")
     suffix = form.get("format") or FORMATS[0]
@@ -122,7 +124,7 @@ def predict_task(folder: Folder, form: Form) -> Task:
     place = folder.path / PREDICTIONS
     if not folder.holds(place):
         raise WrongInput(f"expected {PREDICTIONS!r} as a folder inside this folder, got a link that leads out of it")
-    out = _free_name(place, _stem(form["data"]), f".{suffix}")
+    out = _free_name(place, _stem(form["data"]), f".{suffix}", {Path(name).name for name in taken})
     options = _words(_options(folder, form, PREDICT_FIELDS))
     words = ("predict", *options, f"--out={place / out}", "--", str(model), data)
     return Task(verb="predict", out=f"{PREDICTIONS}/{out}", form=dict(form), words=words)
@@ -173,10 +175,10 @@ def default_name(folder: Folder, data: str) -> str:
     return _free_name(folder.path, f"{_stem(data)}-model")
 
 
-def _free_name(place: Path, stem: str, suffix: str = "") -> str:
-    """Return `stem` with `suffix`, or with -2, -3 and so on between them if that name exists in `place`."""
+def _free_name(place: Path, stem: str, suffix: str = "", taken: Collection[str] = ()) -> str:
+    """Return `stem` with `suffix`, or with -2, -3 and so on between them if that name is `taken` or in `place`."""
     names = (f"{stem}{f'-{number}' if number > 1 else ''}{suffix}" for number in range(1, 10_000))
-    return next(name for name in names if not (place / name).exists() and not (place / name).is_symlink())
+    return next(name for name in names if name not in taken and not os.path.lexists(place / name))
 
 
 def _stem(data: str) -> str:
@@ -294,7 +296,7 @@ PREDICT_FIELDS: Fields = {
     "keep_formulas": (_flag, "Keep cells that a spreadsheet would run as formulas"),
     "allow_unreadable": (
         _flag,
-        "Predict although most values of a column cannot be read, or a strongly used column is empty",
+        "Predict although most values of a column cannot be read, or a column that matters is empty",
     ),
 }
 """Fields of the form of `predict`, named like its options."""
@@ -344,14 +346,25 @@ OPTION = re.compile(r"`[^`]*`|(?<![\w'\"-])--([a-z]+(?:-[a-z]+)*)( FILE\b)?")
 """Text between backticks, or an option outside of quotation marks with the placeholder of its value."""
 
 
+NEW_LIMIT = re.compile(r"--set-limit( [0-9][^\s`]*)?")
+"""An option or a command that sets the limit of a ledger, with the number if there is one."""
+NEW_EPSILON = re.compile(r"`privaware fit .*--epsilon ([^\s`]+)")
+"""A command that trains with an epsilon that fits into the ledger."""
+
+
 def with_labels(sentence: str, verb: str) -> str:
     """Return `sentence` with the labels of the form of `verb` in place of the options of the command line.
 
     An option that has no field or stands between backticks stays, with "the command-line option" before it. A command
-    between backticks stays as it is.
+    between backticks stays as it is, unless it raises the limit of a ledger or trains with another epsilon: then the
+    page has a field for it.
     """
 
     def shown(found: re.Match[str]) -> str:
+        if limit := NEW_LIMIT.search(found[0]):
+            return f"“New limit”{limit[1] or ''} on the page of the ledger"
+        if epsilon := NEW_EPSILON.search(found[0]):
+            return f"“Epsilon” {epsilon[1]}"
         if found[1] is None and not found[0].startswith("`--"):
             return found[0]
         label = LABELS[verb].get(found[1])

@@ -188,11 +188,11 @@ def expect_table(schema: Schema) -> None:
         raise WrongInput(f"expected a table with classes and enough rows for --pilot: {reason}; leave --pilot out")
 
 
-def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, limit: float | None = None) -> Plan:
+def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float) -> Plan:
     """Return the plan of a pilot: a training whose model gets a released score, for epsilon `pilot` in total.
 
-    Without a `limit` by the user, a new ledger has the limit `pilot + epsilon`, which leaves `epsilon` for a model; a
-    sentence of the plan says so. Raise `WrongInput` if `auto` would train a constant prediction at this cost.
+    By default a new ledger has the limit `pilot + epsilon`, which leaves `epsilon` for a model. Raise `WrongInput` if
+    `auto` would train a constant prediction at this cost.
     """
     expect_budget(schema, pilot, delta)
     least = least_epsilon(schema, delta) / (1 - HELD_OUT)
@@ -204,12 +204,7 @@ def pilot_plan(schema: Schema, *, pilot: float, delta: float, epsilon: float, li
     plan = training_plan(schema, epsilon=pilot, delta=delta)
     plan = with_score(plan, epsilon=SCORE_FRACTION * pilot, metric="accuracy", held_out=HELD_OUT)
     reason = f"Pilot: it costs epsilon {pilot:g} and places this table on the measured curves. Its model is not kept."
-    room = (
-        f"A ledger that exists keeps its limit. Without --limit, a new ledger has a limit of {pilot + epsilon:g}: the "
-        f"pilot, and --epsilon {epsilon:g} for a model."
-    )
-    rooms = (room,) if limit is None else ()
-    return replace(plan, reasons=(reason, *plan.reasons, *rooms), requested=pilot, room=epsilon)
+    return replace(plan, reasons=(reason, *plan.reasons), requested=pilot, room=epsilon)
 
 
 def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: float) -> tuple[Pilot | None, str]:
@@ -223,7 +218,7 @@ def charged_pilot(data: Any, options: RunOptions, *, pilot: float, epsilon: floa
     with charged_run("advise", data, options) as run:
         schema = run.schema
         delta = options.delta_for(schema)
-        plan = pilot_plan(schema, pilot=pilot, delta=delta, epsilon=epsilon, limit=options.limit)
+        plan = pilot_plan(schema, pilot=pilot, delta=delta, epsilon=epsilon)
         into = "" if options.folder is None else f" into {options.folder.name}"
         if run.charge(plan, what=f"advise {run.source.name}: pilot with {plan.learner} and its score{into}"):
             released: ScoredModel = run.execute()

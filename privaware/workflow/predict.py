@@ -66,8 +66,8 @@ def predict(
         it, such a cell raises `WrongInput`. No cell is ever changed.
     allow_unreadable
         Predict even if more than half of the values of a column that the model uses cannot be read, or if all values
-        of a column on which predictions depend strongly are missing. Unreadable values count as missing. Without it,
-        such a column raises `WrongInput`.
+        of a column of texts, or of a column on which predictions depend strongly, are missing. Unreadable values count
+        as missing. Without it, such a column raises `WrongInput`.
 
     Returns
     -------
@@ -119,8 +119,8 @@ def _pieces(
     `sep`, `decimal` and `encoding`. Values that the model does not know are counted in `outside`. `Raw` has at least
     the columns `keep`. It is empty for built-in data.
     Raise `WrongInput` if the columns `keep` cannot be copied, as for built-in data. Unless `allow_unreadable`, raise
-    `WrongInput` for a column most of whose values cannot be read, and for an empty column that is strongly used; for a
-    large table this comes after the last part.
+    `WrongInput` for a column most of whose values cannot be read, and for an empty column that matters
+    (`Model.expect_values`); for a large table this comes after the last part.
     """
     table = large_table(data) or large_csv(data, reading, BLOCKWISE_FROM_BYTES)
     if table is None or model.schema.has_images:

@@ -140,6 +140,13 @@ def test_latex_escapes_what_it_must() -> None:
     assert r"score (\%)" in bench_table(ROWS, "latex", ["score", "seeds"])
 
 
+def test_markdown_escapes_what_would_begin_a_column() -> None:
+    [one] = summary([cell("linear (a|b)", 1.0, 0, 0.5)])
+    for columns in (["score"], ["score", "seeds"]):
+        line = bench_table([one], "markdown", columns).splitlines()[-1]
+        assert r"| linear (a\|b) |" in line
+
+
 def test_unknown_format_is_refused() -> None:
     with pytest.raises(WrongInput, match="format among text, markdown, latex, csv"):
         bench_table([], "excel")

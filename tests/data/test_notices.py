@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from privaware.data import Raw, draft, notices, person_columns, read, repeated_identifiers, typed, unused_columns
 from privaware.errors import WrongInput
@@ -65,6 +66,14 @@ def test_p50_persons_with_several_rows_are_pointed_out() -> None:
     )
     assert repeated_identifiers(read(named), by_type(named)) == []
     assert repeated_identifiers(read(frame), by_type(frame, unit="patient_id")) == []
+
+
+def test_missing_identifier_is_no_repeated_one() -> None:
+    frame = visits()
+    frame["patient_id"] = [f"P{at}" if at else "" for at in range(ROWS)]
+    assert repeated_identifiers(read(frame), by_type(frame)) == []
+    frame.loc[2, "patient_id"] = "P1"
+    assert repeated_identifiers(read(frame), by_type(frame)) == ["patient_id"]
 
 
 def test_type_and_owner_can_say_that_nobody_is_identified() -> None:
@@ -204,3 +213,23 @@ def test_symbols_and_pairs_of_numbers_get_advice() -> None:
     [said] = notices(read(frame), by_type(frame))
     assert said.startswith("Hardly used: 'pressure'")
     assert "split two numbers such as 120/80 into two columns" in said
+
+
+def test_skipped_files_of_a_folder_are_counted(tmp_path: Path) -> None:
+    for label in ("cat", "dog"):
+        (tmp_path / "images" / label / "old").mkdir(parents=True)
+        Image.new("L", (4, 4)).save(tmp_path / "images" / label / "1.png")
+        (tmp_path / "images" / label / "notes.txt").write_text("not an image")
+        (tmp_path / "texts" / label).mkdir(parents=True)
+        (tmp_path / "texts" / label / "1.txt").write_text("a text")
+        (tmp_path / "texts" / label / ".hidden").write_text("not counted")
+
+    def said(folder: str) -> list[str]:
+        raw = read(tmp_path / folder)
+        return [each for each in notices(raw, draft(raw, target="class")) if "skipped" in each]
+
+    because = "that are skipped, because they are no"
+    assert said("images") == [f"Files and folders in 'images' {because} images in the sub-folder of a class: 4."]
+    assert said("texts") == []
+    (tmp_path / "texts" / "loose.txt").write_text("a text without a class")
+    assert said("texts") == [f"Files and folders in 'texts' {because} texts in the sub-folder of a class: 1."]

@@ -59,6 +59,10 @@ def test_number_is_read_as_people_write_it(word: str, number: float) -> None:
         "kg",
         "7 kg kg",
         "7 K",
+        "12 k",
+        "3 M",
+        "3 m",
+        "$3 M",
         "12,34",
         "0,512",
         "1,23,456",
@@ -106,17 +110,17 @@ def test_folded_number_with_its_unit_is_the_same(number: str, unit: str, blank: 
 
 
 def test_units_differ_by_case_only_where_both_are_units() -> None:
-    words = ("1 KG", "1 kg", "1 mW", "1 MW", "1 μg", "1 L", "1 m")
-    assert [measure_of(word) for word in words] == ["kg", "kg", "mW", "MW", "µg", "l", "m"]
+    words = ("1 KG", "1 kg", "1 mW", "1 MW", "1 μg", "1 L")
+    assert [measure_of(word) for word in words] == ["kg", "kg", "mW", "MW", "µg", "l"]
 
 
-@pytest.mark.parametrize("word", ["3 M", "3 mw", "3 Mw"])
+@pytest.mark.parametrize("word", ["3 mw", "3 Mw"])
 def test_ambiguous_case_of_a_unit_has_no_unit(word: str) -> None:
     assert measure_of(word) == ""
     assert number_of(word) == 3.0
 
 
-UNITS = {"pressure": "mmHg", "heat": "°C", "weight": "kg", "fee": "EUR", "size": "m", "dose": "µg"}
+UNITS = {"pressure": "mmHg", "heat": "°C", "weight": "kg", "fee": "EUR", "size": "cm", "dose": "µg"}
 
 
 def with_units(path: Path, sep: str, decimal: str) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from privaware.ranks import RankLost, Ranks, _ending
+from privaware.ranks import RankLost, Ranks, _ending, _session, reports
 from tests.ranks import processes
 
 
@@ -79,3 +79,44 @@ def test_a_lost_process_is_reported_before_torchrun_ends_all() -> None:
     with pytest.raises(RankLost), _ending.ended_by_torchrun():
         raise RankLost("expected 2 processes")
     signal.raise_signal(signal.SIGTERM)  # ignored, while the sentence is written
+
+
+@pytest.mark.usefixtures("_unsigned")
+@pytest.mark.parametrize("connected", [True, False])
+def test_rank_1_reports_its_end_only_once_connected(connected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in processes.environment(1, 2, 0).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(_session, "_open", [Ranks(1, 2)] if connected else [])
+    with pytest.raises(RankLost) as lost, _ending.ended_by_torchrun():
+        signal.raise_signal(signal.SIGTERM)
+    assert reports(lost.value) is connected
+
+
+def test_a_rank_that_is_ended_while_it_connects_says_nothing(tmp_path: Path) -> None:
+    """Rank 0 never connects, so rank 1 waits for it where no signal interrupts it."""
+    script = tmp_path / "waiting.py"
+    script.write_text(
+        """
+import os, sys, threading, time
+from datetime import timedelta
+import torch.distributed
+from privaware.ranks import RankLost, _ending, on_all_ranks
+if os.environ["RANK"] == "0":
+    time.sleep(600)
+_ending.GRACE = timedelta(seconds=0.2)
+threading.Timer(1.0, print, ["ready"], {"flush": True}).start()
+try:
+    on_all_ranks(lambda: None)
+except RankLost:
+    sys.exit(130)
+"""
+    )
+    absent, waiting = processes.started([str(script)], 2)
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "ready\n"
+    waiting.terminate()
+    _, problem = waiting.communicate(timeout=60)
+    absent.kill()
+    absent.communicate()
+    assert waiting.returncode == 130
+    assert "privaware: " not in problem

@@ -10,8 +10,10 @@ from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import AnyOf, Disjoint, Gaussian, Laplace, Selected, leaves
 from privaware.learners.dpsgd import DpSgd
+from privaware.learners.majority import Majority
 from privaware.models.spaces import Space
 from privaware.noise import Rng
+from privaware.strategies._price import truncated
 from privaware.strategies._search import Search
 from privaware.strategies._strategy import TrialCount
 from privaware.strategies.grid import Grid
@@ -54,6 +56,18 @@ def test_table_viii_of_bao_at_its_real_cost() -> None:
     assert accounting.epsilon(TrialCount(mean=400.0).selected(once), 1e-5) == pytest.approx(3.753, rel=0.001)
     mgrs = sum((TrialCount(mean=mean).selected(once) for mean in (20.0, 10.0)), TrialCount(mean=40.0).selected(once))
     assert accounting.epsilon(mgrs, 1e-5) <= 7.16
+
+
+def test_full_training_may_continue_from_earlier_weights() -> None:
+    learner = short({"architecture": {"name": "fcn", "hidden": [4]}, "lr": 1.0})
+    earlier = learner.run(rows_for(SCHEMA, 400), 2.0, Rng(seed=1))
+    again = truncated(learner, SCHEMA, 1.0, earlier)
+    assert isinstance(again, DpSgd)
+    assert again.initial is earlier
+    assert again.cost(SCHEMA, 2.0) == learner.cost(SCHEMA, 2.0)
+    assert truncated(learner, SCHEMA, 1.0) is learner
+    with pytest.raises(WrongInput, match="expected a learner that can stop and continue"):
+        truncated(Majority(), SCHEMA, 1.0, earlier)
 
 
 def test_racing_pays_for_the_steps_taken() -> None:

@@ -72,6 +72,10 @@ def test_summary_says_whether_a_search_was_charged(tmp_path: Path, what: str, wo
     assert words in model_summary(tmp_path)["search"]
 
 
+def test_list_of_models_shows_times_as_the_ledger_does(page: Served) -> None:
+    assert re.search(r", 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC</p>", page.ask(f"/{TOKEN}/")[1])
+
+
 def test_every_page_leaves_the_folder_as_it_is(page: Served, folder: Path) -> None:
     before = contents(folder)
     assert " of 3 spent at delta 1e-5" in page.ask(f"/{TOKEN}/ledger/people.csv.ledger")[1]

@@ -76,6 +76,7 @@ def test_plan_beyond_the_limit_offers_no_charge(place: Path, page: Served) -> No
     status, text, _ = page.ask(f"/{TOKEN}/plan", form={**plan, "epsilon": "2.9"})
     assert status == 200
     assert "The ledger has no room for this run." in text
+    assert text.count("This run would be refused") == 1
     assert 'action="fit"' not in text
     assert 'action="fit"' in page.ask(f"/{TOKEN}/plan", form={**plan, "epsilon": "0.1"})[1]
 
@@ -141,6 +142,26 @@ def test_progress_is_shown_while_a_run_works(stub: Served) -> None:
     start(stub, target="slow")
     assert '<progress max="12" value="3"' in stub.until("run/fit/new", "step 3 of 12")
     assert "running" in stub.ask(f"/{TOKEN}/")[1]
+
+
+@pytest.mark.parametrize("path", ["predict?model=new", "model/new", "report/new"])
+def test_model_in_training_is_said_to_be_in_progress(stub: Served, path: str) -> None:
+    start(stub, target="slow")
+    status, text, _ = stub.ask(f"/{TOKEN}/{path}")
+    assert (status, "a run is in progress that trains &#39;new&#39;" in text) == (400, True)
+    assert "a run is in progress" in stub.ask(f"/{TOKEN}/predict", form={"model": "new", "data": "people.csv"})[1]
+    assert stub.ask(f"/{TOKEN}/predict")[0] == 200
+
+
+def test_two_predictions_of_the_same_rows_run_together(folder: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(folder, tmp_path / "work"))
+    with served(place, (sys.executable, "-c", "import time; time.sleep(60)")) as page:
+        form = {"model": "model", "data": "people.csv"}
+        asked = [page.ask(f"/{TOKEN}/predict", form={**form, "keep": keep}) for keep in ("", "age", "age", "")]
+    names = ["people.csv", "people-2.csv", "people-2.csv", "people.csv"]
+    assert [(status, headers.get("location")) for status, _, headers in asked] == [
+        (303, f"./run/predict/predictions/{name}") for name in names
+    ]
 
 
 def test_cancelled_run_resumes_on_its_charge(stub: Served, place: Path) -> None:
@@ -396,6 +417,11 @@ def test_report_with_an_audit_is_saved_under_its_name(copied: tuple[Served, Path
     audit(place / "small", attack="many_run", runs=20)
     _, _, headers = page.ask(f"/{TOKEN}/report/small?save")
     assert headers["content-disposition"] == "attachment; filename*=UTF-8''small-audit.html"
+    assert '/report/small?released"' in page.ask(f"/{TOKEN}/model/small")[1]
+    _, text, headers = page.ask(f"/{TOKEN}/report/small?released&save")
+    assert headers["content-disposition"] == "attachment; filename*=UTF-8''small-report.html"
+    assert "What an audit found" not in text
+    assert text == (place / "small" / "report.html").read_text()
 
 
 DPSGD = {**FORM, "schema": "people.toml", "learner": "dpsgd", "settings": "steps=400", "limit": "3"}

@@ -138,6 +138,12 @@ def test_audit_takes_models_of_the_folder_only(place: Folder) -> None:
         ("A search (`--search rs`) would", "A search (the command-line option `--search rs`) would"),
         ("type `privaware ledger a --close 1`", "type `privaware ledger a --close 1`"),
         ("got '--unit' in a--limit.csv", "got '--unit' in a--limit.csv"),
+        ("change it with --set-limit", "change it with “New limit” on the page of the ledger"),
+        ("raise the limit (`privaware ledger --set-limit`)", "raise the limit (“New limit” on the page of the ledger)"),
+        (
+            "type `privaware fit --epsilon 0.4 -- a.csv` or `privaware ledger a --set-limit 2`",
+            "type “Epsilon” 0.4 or “New limit” 2 on the page of the ledger",
+        ),
     ],
 )
 def test_option_becomes_the_label_of_its_field(sentence: str, shown: str) -> None:
@@ -185,5 +191,5 @@ def test_run_names_the_field_and_shows_its_command(tmp_path: Path) -> None:
     with served(tmp_path, command) as opened:
         opened.ask(f"/{TOKEN}/fit", form={"data": "own.csv", "target": "y", "out": "m"})
         text = opened.until("run/fit/m", "failed")
-    assert text.count("choose another “Name of the model folder”") == 2
+    assert text.count("choose another “Name of the model folder”") == 1
     assert "--target=y --out=m" in text

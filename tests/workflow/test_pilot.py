@@ -16,7 +16,6 @@ from privaware.schema import Column, Schema
 from privaware.workflow._accuracy_curves import Pilot
 from privaware.workflow._advice_words import answer_lines
 from privaware.workflow._answer import answer_for
-from privaware.workflow.advise import pilot_plan
 from privaware.workflow.verify import verify
 
 
@@ -41,17 +40,22 @@ def test_pilot_is_charged_and_answers_for_this_table(tmp_path: Path) -> None:
     assert verify(tmp_path / "pilot", ledger=tmp_path / "people.csv.ledger").valid
 
 
-def test_limit_of_a_pilot_is_said_for_a_new_ledger_only() -> None:
-    columns = (Column(name="x", low=0, high=1),)
-    plan = pilot_plan(Schema(columns=columns, classes=("no", "yes"), rows=3000), pilot=0.2, delta=1e-5, epsilon=1.0)
-    assert "A ledger that exists keeps its limit. Without --limit, a new ledger" in plan.reasons[-1]
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_limit_of_a_pilot_is_said_for_a_new_ledger_only(tmp_path: Path, dry_run: bool) -> None:
+    people, said = write_rows(tmp_path / "people.csv", 3000), list[str]()
+    advise(people, target="y", pilot=0.2, dry_run=dry_run, say=said.append)
+    assert "new ledger has a limit of 1.2, which leaves epsilon 1 for a model" in " ".join(said)
+    Ledger.open_or_create(tmp_path / "people.csv.ledger", limit=None, delta=1e-5, new_limit=3.0)
+    said.clear()
+    advise(people, target="y", pilot=0.2, dry_run=dry_run, say=said.append)
+    assert "new ledger" not in " ".join(said)
 
 
 def test_given_limit_is_not_called_missing(tmp_path: Path) -> None:
     people, said = write_rows(tmp_path / "people.csv", 3000), list[str]()
     advise(people, target="y", pilot=0.2, limit=3.0, dry_run=True, say=said.append)
     assert said
-    assert "Without --limit" not in " ".join(said)
+    assert "new ledger" not in " ".join(said)
 
 
 def test_pilot_past_the_limit_is_refused(tmp_path: Path) -> None:

@@ -273,6 +273,19 @@ def test_empty_column_is_named_if_it_is_hardly_used(strong: Path, tmp_path: Path
     assert len(load(strong / "m").predict(rows.assign(level=np.nan).head(19))) == 19
 
 
+@pytest.mark.parametrize("form", ["table", "text"])
+def test_empty_column_of_texts_is_refused(tmp_path: Path, form: str) -> None:
+    rows = pd.DataFrame({"note": ["good service", "late again"] * 100, "y": ["yes", "no"] * 100})
+    note = Column(name="note", kind="text")
+    schema = Schema(columns=(note,), target="y", classes=("no", "yes"), rows=200, form=form)
+    fit(rows, schema=schema, epsilon=5.0, learner="linear", seed=1, out=tmp_path / "m")
+    empty = rows.assign(note="")
+    with pytest.raises(WrongInput, match="'note': expected values, but all 200 are missing, and the model reads texts"):
+        predict(tmp_path / "m", empty, out=tmp_path / "p.csv")
+    result = predict(tmp_path / "m", empty, out=tmp_path / "p.csv", allow_unreadable=True)
+    assert result["outside"] == {"note": {"missing": 200}}
+
+
 def test_empty_column_of_noise_is_not_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     rows = pd.DataFrame({"number": rng.uniform(0, 100, 2000).round(2)})
@@ -430,6 +443,16 @@ def test_missing_texts_are_counted_and_named(form: str) -> None:
     Data.of(read(pd.DataFrame({"note": ["good service", "", None, " "]})), schema, labelled=False, outside=outside)
     assert outside.counts["note"] == {"missing": 3}
     assert outside.sentences(4) == ["'note': 3 values missing"]
+
+
+def test_empty_text_files_are_counted_and_named(tmp_path: Path) -> None:
+    for name, text in (("a", "good service"), ("b", ""), ("c", " \n"), ("d", "late"), ("e", "late again")):
+        (tmp_path / f"{name}.txt").write_text(text)
+    schema = Schema(columns=(Column(name="text", kind="text"),), classes=("n", "y"), form="text")
+    outside = Outside()
+    Data.of(read(tmp_path), schema, labelled=False, outside=outside)
+    assert outside.counts["text"] == {"missing": 2, "empty_file": 2}
+    assert outside.sentences(5) == ["'text': 2 values read from empty files, treated as missing"]
 
 
 @pytest.mark.parametrize(("missing", "advice"), [("category", "add an empty column"), ("refuse", "edit a schema")])

@@ -27,7 +27,7 @@ from typing import Any
 
 from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
-from privaware._validate import expect_positive
+from privaware._validate import expect_positive, option
 from privaware.card import ModelCard
 from privaware.data import Data, Rows
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, warn_caller
@@ -75,7 +75,7 @@ from privaware.workflow.run.signature import SIGNATURE, Signer
 from privaware.workflow.run.source import Source, resolve
 from privaware.workflow.run.staging import Staged, empty_stage, end_publication, expect_own_stage
 
-__all__ = ["CHARGED", "ONLY_RESUME", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "ONLY_RESUME", "REFUSED", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
@@ -86,6 +86,8 @@ INTERRUPTED: list[str] = []
 """Where the latest interrupted run of this process resumes (`ChargedRun.resumes_at`), for the command line."""
 SAME_FILE = "if the file is the same"
 """Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
+REFUSED = "This run would be refused:"
+"""Start of the sentence of a dry run that says why the run would be refused."""
 TOTAL_AFTER = "after this run it is"
 """Words before the total epsilon of a ledger in a dry run."""
 ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
@@ -444,6 +446,7 @@ class ChargedRun:
             self._expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
+            self.plan = replace(self.plan, reasons=(*self.plan.reasons, *self._new_limit_sentences))
         self.ledger = self._opened(place)
 
     def _opened(self, place: Path | Ledger) -> Ledger:
@@ -483,6 +486,16 @@ class ChargedRun:
         """The limit of a new ledger without `--limit`: the budget and the room of the plan, and a check of persons."""
         return self.plan.limit + self.plan.room + (0.0 if self.check is None else self.check.epsilon)
 
+    @property
+    def _new_limit_sentences(self) -> list[str]:
+        """A sentence about the limit of a new ledger, if it is not given and leaves room for later runs; else none."""
+        if self.options.limit is not None or not self.plan.room:
+            return []
+        return [
+            f"No ledger was found for these rows: the new ledger has a limit of {number(self._new_limit)}, which "
+            f"leaves epsilon {number(self.plan.room)} for a model ({option('limit')} gives another limit)."
+        ]
+
     def _expect_new_limit(self) -> None:
         limit = self.options.limit
         expect_new_limit(self.plan.epsilon, self._new_limit if limit is None else limit)
@@ -496,7 +509,7 @@ class ChargedRun:
             self._expect_room()
         except PrivawareError as problem:
             self.refusal = str(problem)
-            self._warn(f"This run would be refused: {self.refusal}.")
+            self._warn(f"{REFUSED} {self.refusal}.")
 
     def _expect_room(self) -> None:
         """Raise what the charge of this run would raise, without writing anything.
@@ -510,6 +523,8 @@ class ChargedRun:
         if place is None:
             self._expect_free_place()
             self._expect_new_limit()
+            for sentence in self._new_limit_sentences:
+                self.say(sentence)
             return
         self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
         ledger = self._opened(place)

@@ -81,7 +81,7 @@ def search_progress(
         nonlocal last
         if isinstance(say, ShowsProgress) and say.shows_progress:
             if not secret:
-                say.progress("searching", (state.round - 1) * state.count + state.trained, state.rounds * state.count)
+                say.progress("searching", state.before + state.trained, state.total)
             return
         now = time.monotonic()
         if say is None or now - last < seconds:

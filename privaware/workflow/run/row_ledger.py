@@ -18,6 +18,7 @@ from privaware.data import Sketch
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
+from privaware.ledger._entry import unfinished
 from privaware.ledger._ledger import limit_setting
 from privaware.workflow.run.options import RunOptions, Say
 from privaware.workflow.run.other_ledgers import SameRows, similar_ledgers
@@ -81,9 +82,7 @@ def expect_unspent(data: Any, options: RunOptions) -> None:
     differs = any(getattr(options, name) not in (None, fact) for name, fact in facts.items())
     if differs or (options.unit or "row") != "row" or ledger.unit != "row":
         return  # another error applies, which is reported later
-    entries = ledger.entries()
-    closed = {entry.run for entry in entries if entry.kind == "finished"}
-    if any(entry.kind == "spend" and entry.run not in closed for entry in entries):
+    if unfinished(ledger.entries()):
         return
     spent, limit = ledger.spent(), ledger.limit
     if limit - spent <= NEGLIGIBLE_FRACTION * min(limit, 1.0):

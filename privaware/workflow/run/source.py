@@ -223,7 +223,7 @@ def draft_schema(
     if is_built_in(data):
         return datasets.schema(data)
     raw = read(data, **reading)
-    target = target or _default_target(raw)
+    target = _target_of(raw, target)
     return draft(labelled(raw, target), target=target, task=task, unit=unit or "row")
 
 
@@ -420,7 +420,7 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
         schema = options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)
         return schema if options.unit is None else replace(schema, unit=options.unit, cap=options.cap)
     rows = raw()
-    target = options.target or _default_target(rows)
+    target = _target_of(rows, options.target)
     rows = rows if table is not None else labelled(rows, target)
     facts: dict[str, Any] = {"target": target, "task": options.task, "unit": options.unit or "row", "cap": options.cap}
     facts["not_persons"] = _not_persons(options)
@@ -438,7 +438,18 @@ def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | N
     return draft(rows, **facts) if options.accept_schema and not bare.bounded else bare
 
 
-def _default_target(raw: Raw) -> str:
+def _target_of(raw: Raw, target: str | None) -> str:
+    """Return the name of the target: `target`, or if it is None the usual name for such data.
+
+    Raise `WrongInput` if a table has no usual name, and for another name than "class" for a folder of images.
+    """
+    if target is not None and raw.frame is None and raw.files and target != "class":
+        raise WrongInput(
+            f"expected {option('target', 'class')}, or none, for a folder of images, whose sub-folders are the "
+            f"classes, got {target!r:.80}; leave it out"
+        )
+    if target is not None:
+        return target
     if raw.frame is None or raw.files:  # images, or the files of a folder
         return "class"
     for target, other in (("y", "x0"), ("class", "text")):

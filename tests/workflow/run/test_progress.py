@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from privaware.strategies._strategy import SearchProgress
+from privaware.strategies._strategy import ProgressMeter, SearchProgress
 from privaware.workflow.run import progress as _progress
 from privaware.workflow.run.progress import search_progress, step_progress
 
@@ -36,10 +37,8 @@ class Screen:
 
 
 def candidates(count: int, best: float | None = None) -> list[SearchProgress]:
-    return [
-        SearchProgress(round=1, rounds=2, trained=trained, count=count, best=best, seconds_left=4.0)
-        for trained in range(1, count + 1)
-    ]
+    public: dict[str, Any] = {"round": 1, "rounds": 2, "before": 0, "total": 2 * count, "seconds_left": 4.0}
+    return [SearchProgress(trained=trained, count=count, best=best, **public) for trained in range(1, count + 1)]
 
 
 def test_steps_are_reported_after_two_then_every_five_seconds(clock: list[float]) -> None:
@@ -126,6 +125,15 @@ def test_search_with_a_public_number_of_trials_counts_them(clock: list[float]) -
     listen = search_progress(screen, secret=False)
     listen(candidates(3)[1])
     assert screen.bars == [("searching", 2, 6)]
+
+
+def test_bar_of_a_search_grows_by_trials_over_uneven_rounds() -> None:
+    screen = Screen()
+    meter = ProgressMeter([8, 3, 1], search_progress(screen, secret=False))
+    for at, count in enumerate(meter.counts):
+        for trained in range(1, count + 1):
+            meter.update(at, trained, None, added=1)
+    assert screen.bars == [("searching", trial, 12) for trial in range(1, 13)]
 
 
 @pytest.mark.parametrize("best", [None, 0.8125])

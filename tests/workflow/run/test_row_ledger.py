@@ -187,6 +187,14 @@ def test_spent_ledger_is_refused_before_a_row_is_read(people: Path) -> None:
         fit(people, out=people.with_name("used"), **CALL)
 
 
+def test_charge_without_a_run_is_not_taken_for_an_open_run(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("unreadable")
+    ledger = Ledger.create(tmp_path / "people.csv.ledger", limit=1.0)
+    ledger.spend(Laplace(noise=1.0), what="train Linear")  # as `train` charges without a checkpoint
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        fit(tmp_path / "people.csv", **CALL)
+
+
 def test_rest_of_a_large_limit_can_be_spent(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "people.csv", index=False)
     ledger = Ledger.create(tmp_path / "people.csv.ledger", limit=1000.0)

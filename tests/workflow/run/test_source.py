@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from privaware import load, predict, select
 from privaware.data import read, typed
@@ -16,7 +17,7 @@ from privaware.events import leaves
 from privaware.ledger import Ledger
 from privaware.workflow.fit import fit
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.source import resolve
+from privaware.workflow.run.source import draft_schema, resolve
 
 ROWS = 300
 
@@ -139,3 +140,15 @@ def test_unknown_target_is_refused_before_rows_are_read(tmp_path: Path, monkeypa
     with pytest.raises(WrongInput, match=r"'people.csv': expected a target among .* 'yy'; did you mean 'y'") as early:
         fit(tmp_path / "people.csv", target="yy", epsilon=1.0, header=True)
     assert str(early.value) == str(after_reading.value)
+
+
+def test_other_target_of_a_folder_of_images_is_refused(tmp_path: Path) -> None:
+    for name in ("dark", "light"):
+        (tmp_path / "shades" / name).mkdir(parents=True)
+        Image.new("L", (4, 4)).save(tmp_path / "shades" / name / "1.png")
+    shades = str(tmp_path / "shades")
+    with pytest.raises(WrongInput, match=r"expected target='class', or none, for a folder of images.*got 'mood'"):
+        resolve(shades, RunOptions(target="mood"))
+    with pytest.raises(WrongInput, match="leave it out"):
+        draft_schema(shades, target="mood")
+    assert {resolve(shades, RunOptions(target=name)).schema.target for name in ("class", None)} == {"class"}
