@@ -27,7 +27,7 @@ from privaware.data._raw import Raw, labelled, labelled_part, left_out
 from privaware.data._read import read, read_names
 from privaware.data._sketch import Sketch, cells_sketch, hashes_and_sketch
 from privaware.data._streamed import Streamed, first_positions
-from privaware.data._values import Spelt, Words, numbers_of, show_values, words_of
+from privaware.data._values import Spelt, Words, is_missing, numbers_of, show_values, words_of
 
 __all__ = [
     "COUNTED",
@@ -64,6 +64,7 @@ __all__ = [
     "hashed_grams",
     "hashes_and_sketch",
     "is_identifier_name",
+    "is_missing",
     "kind_counts",
     "labelled",
     "labelled_part",

@@ -262,13 +262,14 @@ def _categories(batch: Raw, column: Column, outside: Outside) -> np.ndarray:
 def _levels(batch: Raw, words: Words, column: Column, codes: dict[str, int], last: int, outside: Outside) -> np.ndarray:
     """Return for each row the code of its word in `codes`, or `last` for a missing or undeclared word, as floats.
 
-    `codes` has the code of each declared word. Raise `WrongInput` for a missing word if `column.missing` is "refuse",
-    for an undeclared word if `column.unseen` is "refuse", and for an undeclared word over several lines. Undeclared
-    words that are not refused are counted in `outside`.
+    `codes` has the code of each declared word. If "" is declared, its code is that of every missing word. Raise
+    `WrongInput` for a missing word if `column.missing` is "refuse", for an undeclared word if `column.unseen` is
+    "refuse", and for an undeclared word over several lines. Missing words, and undeclared words that are not refused,
+    are counted in `outside`.
     """
-    _known_words(batch, words, column, codes)
-    outside.add_missing(column.name, words.map(lambda word: word not in codes and is_missing(word), bool))
-    unseen = words.map(lambda word: word not in codes and not is_missing(word), bool)
+    words = _known_words(batch, words, column, codes)
+    outside.add_missing(column.name, words.map(lambda word: not word, bool))
+    unseen = words.map(lambda word: bool(word) and word not in codes, bool)
     if unseen.any():
         if column.unseen == "refuse":
             shown = got(words.word(first(unseen)))

@@ -41,6 +41,8 @@ LEAST_SCALE = 1e-3
 """Smallest standard deviation of noise that is assumed, so that exact counts have finite evidence."""
 MIXED = 0.2
 """A column is a category if its words and texts exceed, beyond noise, this fraction of its most frequent kind."""
+LEAST_CERTAINTY = 0.5
+"""A column is a category if every kind has a smaller probability than this one."""
 CLEAR_EXCESS = 2.0
 """Smallest excess of words and texts over `MIXED`, in standard deviations of noise, that makes a column a category."""
 WORDS_OF_TEXT = 3
@@ -133,8 +135,8 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
     """Return columns with their likeliest kinds, given noisy counts, and with the probabilities of these kinds.
 
     Counts far below the noise say little about one column. All columns together say how frequent each kind is in the
-    table, so an uncertain column gets the kind that is frequent in the table, beginning with `PRIOR`. A column that
-    mixes words with another kind is a category.
+    table, so an uncertain column gets the kind that is frequent in the table, beginning with `PRIOR`. A column is
+    a category if it mixes words with another kind, or if no kind has a probability of at least `LEAST_CERTAINTY`.
 
     Parameters
     ----------
@@ -185,8 +187,12 @@ def _likeliest(
         odds = excess**2 / 2 + np.log((frequencies["word"] + frequencies["text"]) / frequencies[best])  # as a logarithm
         if odds > 0:
             return replace(_with_kind(column, "category", counts), certainty=float(1 / (1 + np.exp(-odds))))
-    sure = sum(chance for name, chance in zip(COUNTED, chances.tolist(), strict=True) if KINDS[name] == KINDS[best])
-    return replace(_with_kind(column, KINDS[best], counts), certainty=min(float(sure), 1.0))
+    totals = dict.fromkeys(KINDS.values(), 0.0)
+    for name, chance in zip(COUNTED, chances.tolist(), strict=True):
+        totals[KINDS[name]] += chance
+    kind = max(totals, key=lambda name: totals[name])
+    kind = kind if totals[kind] >= LEAST_CERTAINTY else "category"
+    return replace(_with_kind(column, kind, counts), certainty=float(np.clip(totals[kind], 1e-6, 1.0)))
 
 
 def _with_kind(column: Column, kind: str, counts: np.ndarray) -> Column:

@@ -76,10 +76,13 @@ class Codes:
 
         >>> Codes().labels(Column(name="age", low=0, high=90, bins=(30, 60), missing="category"))
         ('up to 30', '30 to 60', '60 and more', 'missing')
+        >>> Codes().labels(Column(name="town", kind="category", categories=("", "Ulm"), unseen="other"))
+        ('missing', 'Ulm', 'other')
         """
         if column.kind == "category":
-            other = " or ".join(["missing"] * (column.missing == "category") + ["other"] * (column.unseen == "other"))
-            return (*column.categories, other)[: self._levels(column)]
+            missing = column.missing == "category" and "" not in column.categories
+            other = " or ".join(["missing"] * missing + ["other"] * (column.unseen == "other"))
+            return (*column.category_names, other)[: self._levels(column)]
         edges = [f"{edge:.4g}" for edge in self.edges(column)]
         between = [f"{low} to {high}" for low, high in itertools.pairwise(edges)]
         between = [f"up to {edges[0]}", *between, f"{edges[-1]} and more"] if edges else ["any"]

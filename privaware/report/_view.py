@@ -312,7 +312,7 @@ def _column(column: Column) -> dict[str, str]:
     if column.kind in NOT_USED:
         declared = "not used"
     elif column.kind in ("category", "boolean"):
-        declared = _listed(column.categories, "categories", "category") if column.categories else ""
+        declared = _listed(column.category_names, "categories", "category") if column.categories else ""
     elif column.kind in ("number", "date"):
         bounded = column.low is not None and column.high is not None
         declared = _interval(column.low, column.high, column.kind == "date") if bounded else "no bounds"

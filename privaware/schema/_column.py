@@ -93,12 +93,14 @@ class Column:
         Bounds of a number, or of a date. Bounds of a date may be written as dates and are stored as days since 1970.
         Values are clipped to the bounds.
     categories : tuple of str
-        The declared categories; for a boolean, its spellings of false and true, if they are unusual.
+        The declared categories; for a boolean, its spellings of false and true, if they are unusual. The category ""
+        stands for missing values.
     bins : tuple of float
         Public inner edges of bins of a number, in increasing order.
     missing : str or float
-        How an empty or infinite value is coded: "refuse" (raise an error), "category" (a category of its own), or a
-        number or date to fill in. Categories and booleans have no such number; it must lie within declared bounds.
+        How an empty or infinite value is coded: "refuse" (raise an error), "category" (a category of its own, which a
+        category column shares with unknown categories unless "" is declared), or a number or date to fill in.
+        Categories and booleans have no such number; it must lie within declared bounds.
     unseen : str
         How a value is coded that is not declared or not of the column's kind: "refuse" (raise an error), or "other".
         With "other" an unknown category counts as other, and a value that is no number, date or time counts as missing.
@@ -204,6 +206,11 @@ class Column:
         return tuple(f"slot {at + 1}" for at in range(self.slots)) if self.kind == "text" else ()
 
     @property
+    def category_names(self) -> tuple[str, ...]:
+        """The declared categories, with "missing" in place of ""."""
+        return tuple(name or "missing" for name in self.categories)
+
+    @property
     def is_whole_text(self) -> bool:
         """Whether rows hold the texts of this column themselves: its kind is "text" and `slots` (hash buckets) is 0."""
         return self.kind == "text" and self.slots == 0 and not isinstance(self.slots, bool)
@@ -290,7 +297,11 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
     if column.kind == "category" and column.parts:
         return tuple(
             CodedColumn(
-                name=f"{column.name} ({part})", source=column.name, part=part, kind="category", categories=("no", "yes")
+                name=f"{column.name} ({part or 'missing'})",
+                source=column.name,
+                part=part,
+                kind="category",
+                categories=("no", "yes"),
             )
             for part in column.parts
         )

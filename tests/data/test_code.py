@@ -120,3 +120,9 @@ def test_whole_texts_stand_in_the_rows_beside_numbers() -> None:
     assert [rows.x[0].tolist(), rows.x[1, 0]] == [["in pain", 90.0], ""]
     assert np.isnan(rows.x[1, 1])
     assert rows.keep(("note",)).x.tolist() == [["in pain"], [""]]
+
+
+def test_a_declared_empty_category_is_every_missing_value() -> None:
+    columns = (Column(name="town", kind="category", categories=("", "Ulm"), missing="category", unseen="other"),)
+    rows = Data.of(read(FRAME.assign(y="no")), Schema(columns=columns, classes=("no", "yes"), target="y"))
+    assert rows.x[:, 0].tolist() == [1, 2, 2, 0, 1]

@@ -79,6 +79,14 @@ def test_clear_columns_get_their_kinds_in_any_table(columns: int) -> None:
     assert right(kinds, 8.0, [wanted.get(kind, kind) for kind in kinds]) >= 0.97
 
 
+def test_a_column_whose_kind_noise_hides_is_a_category() -> None:
+    counts = np.zeros((1, len(COUNTED)))
+    counts[0, [COUNTED.index(kind) for kind in ("number", "time", "date", "email")]] = [0.0, 61.0, 60.0, 60.0]
+    (column,) = likeliest([OPEN], counts, 20.0)
+    assert column.kind == "category"
+    assert column.certainty < 0.5
+
+
 def test_a_column_of_sex_is_a_category() -> None:
     counts = counts_of(["F"] * 480 + ["M"] * 520)
     assert likeliest([OPEN], counts[None], 20.0)[0].kind == "category"

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privaware import accounting
-from privaware.data import Data, read
+from privaware.data import Data, read, words_of
 from privaware.events import Approximate, Gaussian, leaves
 from privaware.noise import Rng
 from privaware.preprocessing._ranges.column_counts import Grids, word_threshold
+from privaware.preprocessing._ranges.open_columns import ranked_counts, worded
 from privaware.preprocessing.ranges import Ranges
 from privaware.schema import DATE_PARTS, Column, Schema
 from privaware.testing import check_mechanism, replay
@@ -234,6 +235,22 @@ def test_word_that_one_row_has_is_not_released() -> None:
     data = Data.uncoded(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
     for seed in range(20):
         assert Ranges().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
+
+
+def test_missing_words_are_a_category_also_where_no_word_is_released() -> None:
+    schema = bare(Column(name="note", kind="category", missing="category"), rows=2000)
+    notes = [f"note {at}" if at % 4 else ["", "NA"][at % 8 > 0] for at in range(2000)]
+    data = Data.uncoded(read(pd.DataFrame({"note": notes, "y": ["0", "1"] * 1000})), schema)
+    released = Ranges().run(data, 1.0, Rng(seed=0))
+    assert released.columns[0].categories == ("",)
+    assert data.coded_by(released).x[:8, 0].tolist() == [0, 1, 1, 1, 0, 1, 1, 1]
+
+
+def test_missing_words_are_counted_though_no_value_is_missing() -> None:
+    """Else one row with a missing value would change the set of words that can be released."""
+    words = worded(words_of(np.array(["a", "b", "b"], dtype=object)))
+    assert words == {"": 0, "a": 1, "b": 2}
+    assert "" in ranked_counts(words)[0]
 
 
 @pytest.mark.parametrize(

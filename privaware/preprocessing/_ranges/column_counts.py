@@ -348,7 +348,7 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
         }
         threshold = word_threshold(rows=self.unit_rows, scale=scale, chance=self.delta / max(len(ranked), 1))
         common = {
-            column.name: common_words(words, part, threshold)
+            column.name: common_words(words, part, threshold, OUTSTANDING_DEVIATIONS * scale)
             for (_, column), (words, _), part in zip(self.words, ranked, noisy[len(spans) :], strict=True)
         }
         return Located(spans=spans, common=common)

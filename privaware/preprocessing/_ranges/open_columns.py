@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from privaware.data import COUNTED, Spelt, Words, days_among, numbers_of, words_of
+from privaware.data import COUNTED, Spelt, Words, days_among, is_missing, numbers_of, words_of
 from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
 
 __all__ = [
@@ -66,8 +66,8 @@ def single(column: Column) -> Column:
 def filled(column: Column, limits: tuple[float, float], words: tuple[str, ...]) -> Column:
     """Return the column with the categories `words` if it is a category, else with the bounds `limits`.
 
-    A category codes missing and unseen values as one more category. A number that replaces missing values is clipped
-    to the bounds.
+    A category codes all other values as one more category, also missing ones unless "" is among `words`. A number that
+    replaces missing values is clipped to the bounds.
     """
     if column.kind == "category":
         return replace(column, categories=words, missing="category", unseen="other")
@@ -112,13 +112,13 @@ def on_line(values: np.ndarray | Words | Spelt, column: Column) -> np.ndarray:
 
 
 def worded(values: np.ndarray | Words | Spelt) -> Counter[str]:
-    """Return how often each word occurs; missing values are not counted."""
+    """Return how often each word occurs. Missing values count as the word "", which has a count even if it is 0."""
     words = words_of(values)
     times = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
-    counts: Counter[str] = Counter()
+    counts = Counter({"": 0})
     for word, count in zip(words.spellings, times.tolist(), strict=True):
-        if word and count:
-            counts[word] += count
+        if count:
+            counts["" if is_missing(word) else word] += count
     return counts
 
 
@@ -135,15 +135,15 @@ def ranked_counts(counts: Counter[str]) -> tuple[list[str], np.ndarray]:
     return words, exact_counts
 
 
-def common_words(words: list[str], noisy: np.ndarray, threshold: float) -> tuple[tuple[str, ...], float]:
+def common_words(words: list[str], noisy: np.ndarray, threshold: float, public: float) -> tuple[tuple[str, ...], float]:
     """Return the `words` whose noisy count exceeds `threshold`, sorted, and the sum of these noisy counts.
 
-    `noisy` begins with the counts of `words`. If no count exceeds the threshold, the words are `NONE`, ("other",), and
-    the sum is 0.
+    `noisy` begins with the counts of `words`. The word "" of missing values is known without the rows, so its threshold
+    is `public`; its count is not in the sum. If no count exceeds its threshold, the words are `NONE`, ("other",).
     """
-    above = noisy[: len(words)] > threshold
-    passed = tuple(sorted(word for word, passes in zip(words, above, strict=True) if passes))
-    return passed or NONE, float(noisy[: len(words)][above].sum())
+    counts = dict(zip(words, noisy.tolist(), strict=False))
+    passed = {word: count for word, count in counts.items() if count > (threshold if word else public)}
+    return tuple(sorted(passed)) or NONE, sum(count for word, count in passed.items() if word)
 
 
 def filled_by_words(column: Column, common: tuple[tuple[str, ...], float], kinds: np.ndarray, single: bool) -> Column:

@@ -114,17 +114,20 @@ def guess_sentences(schema: Schema, before: Schema) -> list[str]:
     open_kinds = {column.name: column.kind for column in before.declared if not column.bounded}
     unsure = sorted((column for column in schema.columns if column.certainty < SURE), key=lambda each: each.certainty)
     counted = [column for column in schema.columns if column.kind == "category" and column.name in open_kinds]
-    lost = [column.name for column in counted if column.categories == NONE]
-    alone = [column.name for column in counted if len(column.categories) == 1 and column.name not in lost]
+    words = {column.name: set(column.categories) - {""} for column in counted}
+    nothing = [column.name for column in counted if column.categories == NONE]
+    presence = [name for name in words if not words[name]]
+    alone = [name for name in words if len(words[name]) == 1 and name not in nothing]
     texts = [each.name for each in schema.columns if each.kind == "text" and open_kinds.get(each.name) == "undecided"]
     sentences = []
-    if lost:
-        named = ", ".join(map(repr, lost[:MAX_NAMED]))
-        sentences.append(
-            f"No value of {named}{_more(lost)} was frequent enough to stand out of the noise, so the model learns "
-            f"nothing from it. {MORE_CATEGORIES} If its values identify "
-            'persons, leave the column out: kind = "ignore" in that file.'
-        )
+    for lost, learned in ((nothing, "nothing from it"), (presence, "only whether a value is missing")):
+        if lost:
+            named = ", ".join(map(repr, lost[:MAX_NAMED]))
+            sentences.append(
+                f"No value of {named}{_more(lost)} was frequent enough to stand out of the noise, so the model learns "
+                f"{learned}. {MORE_CATEGORIES} If its values identify persons, leave the column out: "
+                'kind = "ignore" in that file.'
+            )
     if alone:
         named = ", ".join(map(repr, alone[:MAX_NAMED]))
         sentences.append(

@@ -97,6 +97,13 @@ def test_lost_categories_are_declared_only_if_public() -> None:
     assert 'kind = "ignore"' in sentence
 
 
+def test_a_column_of_which_only_missing_values_are_told_apart_is_named() -> None:
+    (sentence,) = guess_sentences(*released_and_before(Column(name="nick", kind="category", categories=("",))))
+    assert "the model learns only whether a value is missing." in sentence
+    (sentence,) = guess_sentences(*released_and_before(Column(name="nick", kind="category", categories=("", "Jo"))))
+    assert sentence.startswith("Only one category of 'nick'")
+
+
 def test_a_column_with_one_released_category_is_named() -> None:
     payment = Column(name="payment", kind="category", categories=("card",))
     (sentence,) = guess_sentences(*released_and_before(payment))
