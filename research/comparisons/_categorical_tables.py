@@ -70,6 +70,7 @@ TABLES: dict[str, Table] = {
         rows=10_000,
     ),
     "insurance": Table(half="look", source="net", target="PropCost", dropped=LATENT),
+    "gaps": Table(half="look", source="rule"),
     "hepar2": Table(half="look", source="net", target="Cirrhosis"),
     "andes": Table(half="look", source="net", target="SNode_155"),
     "monks3": Table(half="check", source="rule"),
@@ -236,8 +237,20 @@ def connect(rng: np.random.Generator) -> dict[str, Any]:
     return _coded(boards.reshape(-1, 16), _classes(np.sign((sums == 3).sum(1) - (sums == 0).sum(1)) + 1))
 
 
+def gaps(rng: np.random.Generator) -> dict[str, Any]:
+    """200 columns of four levels that are empty in 94% of rows; the class sums which of the first 20 are not."""
+    given = rng.random((6_500, 200)) < 0.06
+    codes = rng.integers(0, 4, given.shape)
+    total = given[:, :20] @ rng.normal(0, 2, 20) + rng.normal(0, 0.3, len(given))
+    named = _coded(codes, _classes(total > np.median(total)))
+    return {name: np.where(given[:, at], named[name], "") for at, name in enumerate(list(named)[:200])} | {
+        "class": named["class"]
+    }
+
+
 RULES: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
-    rule.__name__: rule for rule in (tictactoe, balance, monks1, monks3, krk, poker, nursery, pairs, triples, connect)
+    rule.__name__: rule
+    for rule in (tictactoe, balance, monks1, monks3, krk, poker, nursery, pairs, triples, connect, gaps)
 }
 """The rules by the name of their table."""
 
