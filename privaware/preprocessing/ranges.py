@@ -3,10 +3,10 @@
 All columns are counted together in a few rounds:
 1. If the kinds of some columns are not declared, the first round counts the values of each kind.
 2. The next round counts the numbers of each column (and of a regression target) in half decades of either sign, with
-   zero apart, and how often each word occurs. Dates are counted as days before or after 2030-01-01. Cells and words
-   that stand out of the noise remain.
+   zero apart. Dates are counted as days before or after 2030-01-01. Cells that stand out of the noise remain.
 3. One more round, or two if rows are many, counts numbers on finer grids within the remaining cells: equal cells, and
    cells that become narrower towards zero. Ends that hold almost no rows are cut off.
+4. Rounds 2 and 3 also count how often each word occurs. Words whose mean count stands out of the noise remain.
 
 From the last counts each number may get `bins` of about equal numbers of rows. If the first counts say that every
 column is an identifier, the first of them becomes a category, because a model needs a column.
@@ -44,12 +44,18 @@ from privaware.events import NOTHING, Approximate, Event, Gaussian
 from privaware.noise import Rng
 from privaware.preprocessing import Transformation
 from privaware.preprocessing._ranges.column_counts import (
+    DECADE_EDGES,
     TARGET_WEIGHT,
-    FinerCounts,
     Grids,
     KindCounts,
-    LocatedCounts,
+    RoundCounts,
     Span,
+    averaged,
+    common_words,
+    grid_between,
+    joint_noise,
+    located,
+    narrowed,
     word_threshold,
 )
 from privaware.preprocessing._ranges.open_columns import (
@@ -130,12 +136,11 @@ class Ranges(Transformation):
         return outline(schema)
 
     def deviation(self, schema: Schema, noise: float) -> float:
-        """Return the standard deviation of the noise in the counts of decades and words, at noise multiplier `noise`.
+        """Return the standard deviation of the noise in the counts of decades, at noise multiplier `noise`.
 
         Return 0 if nothing is counted.
         """
-        kinds = bool(open_columns(schema, "undecided"))
-        return _rounds(schema, noise)[kinds] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
+        return _after_kinds(schema, noise)[0] * _sensitivity(schema, _weighted(schema)) if _counted(schema) else 0.0
 
     def least_rows(self, schema: Schema, noise: float) -> float:
         """Return the number of rows that a category needs to be released with probability 1/2, at `noise`.
@@ -146,7 +151,7 @@ class Ranges(Transformation):
         columns = len(open_columns(schema, "category", "undecided"))
         if not columns:
             return 0.0
-        scale = self.deviation(schema, noise)
+        scale = joint_noise(_after_kinds(schema, noise)) * _sensitivity(schema, _weighted(schema))
         return word_threshold(rows=schema.unit_rows, scale=scale, chance=self.delta / columns)
 
     def run(self, data: Rows, noise: float, rng: Rng) -> Schema:
@@ -172,16 +177,25 @@ class Ranges(Transformation):
             sensitivity=_sensitivity(schema, _weighted(schema)),
         )
         words = _places(schema, [column for column in still_open if column.kind == "category"])
-        counts = LocatedCounts(grids=grids, words=words, delta=self.delta, unit_rows=schema.unit_rows)
-        located = release(counts, data.parts, rounds[0], rng)
-        spans = located.spans
-        bins: dict[str, tuple[float, ...]] = {}
+        counts = RoundCounts(grids=grids, edges=[DECADE_EDGES] * len(grids.names), closed=False, words=words)
+        noisy, first_words = release(counts, data.parts, rounds[0], rng)
+        spans, bins = located(grids, noisy, rounds[0]), dict[str, tuple[float, ...]]()
+        all_words = [first_words]
         for scale in rounds[1:]:
-            finer = FinerCounts(grids=grids, spans=spans, rows=schema.rows, bins=self.bins)
-            spans, bins = release(finer, data.parts, scale, rng)
-        bounded = [
-            column if column.bounded else self._filled(column, spans, bins, located.common, kinds) for column in columns
-        ]
+            edges = [grid_between(*spans[name]) for name in grids.names]
+            noisy, more_words = release(replace(counts, edges=edges, closed=True), data.parts, scale, rng)
+            spans, bins = narrowed(grids, spans, noisy, scale, rows=schema.rows, bins=self.bins)
+            all_words.append(more_words)
+        common = {
+            column.name: common_words(
+                averaged([each[at] for each in all_words], rounds),
+                rows=schema.unit_rows,
+                scale=joint_noise(rounds) * grids.sensitivity,
+                chance=self.delta / len(words),
+            )
+            for at, (_, column) in enumerate(words)
+        }
+        bounded = [column if column.bounded else self._filled(column, spans, bins, common, kinds) for column in columns]
         return released(schema, tuple(bounded), spans.get("", (schema.low, schema.high)))
 
     def _filled(
@@ -220,6 +234,11 @@ def _rounds(schema: Schema, noise: float) -> list[float]:
     if of_numbers and schema.rows >= MIN_ROWS_PER_NOISE * halved * _sensitivity(schema, _counted(schema)):
         noises[-1:] = [halved, halved]
     return noises
+
+
+def _after_kinds(schema: Schema, noise: float) -> list[float]:
+    """Return the noise multiplier of each round that counts numbers and words, in order."""
+    return _rounds(schema, noise)[bool(open_columns(schema, "undecided")) :]
 
 
 def _counted(schema: Schema) -> int:

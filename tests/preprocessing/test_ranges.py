@@ -17,7 +17,7 @@ from privaware.data import Data, read, words_of
 from privaware.events import Approximate, Gaussian, leaves
 from privaware.noise import Rng
 from privaware.preprocessing._ranges.column_counts import Grids, word_threshold
-from privaware.preprocessing._ranges.open_columns import ranked_counts, worded
+from privaware.preprocessing._ranges.open_columns import NONE, ranked_counts, worded
 from privaware.preprocessing.ranges import Ranges
 from privaware.schema import DATE_PARTS, Column, Schema
 from privaware.testing import check_mechanism, replay
@@ -235,6 +235,22 @@ def test_word_that_one_row_has_is_not_released() -> None:
     data = Data.uncoded(read(pd.DataFrame({"name": words, "y": ["0", "1"] * 1000})), schema)
     for seed in range(20):
         assert Ranges().run(data, 1.0, Rng(seed=seed)).columns[0].categories == ("common",)
+
+
+def test_words_are_counted_in_all_rounds() -> None:
+    """With a number beside it, a word gets the noise of all rounds, not of the first alone."""
+    schema = bare(Column(name="size"), Column(name="town", kind="category"), rows=4000)
+    noise = 40.0
+    least = Ranges().least_rows(schema, noise)
+    first = word_threshold(rows=1, scale=Ranges().deviation(schema, noise), chance=Ranges().delta)
+    assert least < 0.8 * first
+    common = round((2 * first + least) / 3)
+    towns = ["Ulm"] * common + [f"town {at}" for at in range(4000 - common)]
+    data = Data.uncoded(read(pd.DataFrame({"size": range(4000), "town": towns, "y": ["0", "1"] * 2000})), schema)
+    rare = Data.uncoded(read(pd.DataFrame({"size": [1.0], "town": ["Kiel"], "y": ["0"]})), schema)
+    found = [Ranges().run(data, noise, Rng(seed=seed)).columns[1].categories for seed in range(10)]
+    assert found.count(("Ulm",)) >= 8
+    assert all(Ranges().run(rare, noise, Rng(seed=seed)).columns[1].categories == NONE for seed in range(10))
 
 
 def test_missing_words_are_a_category_also_where_no_word_is_released() -> None:

@@ -12,26 +12,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 
 from privaware.data import Data, Edges, Sum, kind_counts, uncoded_column
 from privaware.noise import LATTICE, Rng
-from privaware.preprocessing._ranges.open_columns import common_words, on_line, ranked_counts, worded
+from privaware.preprocessing._ranges.open_columns import NONE, on_line, ranked_counts, worded
 from privaware.schema import Column
 
 __all__ = [
     "MAX_CUT_FRACTION",
     "MAX_TARGET_CUT_FRACTION",
     "TARGET_WEIGHT",
-    "FinerCounts",
+    "DECADE_EDGES",
     "Grids",
     "KindCounts",
-    "LocatedCounts",
+    "RoundCounts",
     "Span",
+    "averaged",
+    "common_words",
+    "grid_between",
+    "joint_noise",
+    "located",
+    "narrowed",
     "word_threshold",
 ]
 
@@ -74,6 +80,9 @@ MAX_TARGET_CUT_FRACTION = 0.01
 
 DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 """Positive edges of the first grid, from 1e-6 to 1e12 in half decades; smaller absolute values count as zero."""
+
+DECADE_EDGES = np.concatenate([-DECADES[::-1], DECADES])
+"""The edges of the first grid, of either sign."""
 
 FARTHEST = 1e13
 """Absolute value at which the outermost cells of the first grid end."""
@@ -198,6 +207,9 @@ def empty_cells(counts: np.ndarray, scale: float, rows: int, most: float = MAX_C
 Places = tuple[tuple[int, Column], ...]
 """Columns, each with its position among the declared columns."""
 
+WordCounts = dict[str, float]
+"""The noisy count of each word of a column."""
+
 TARGET_WEIGHT = 2.0
 """Factor on the counts of a regression target, because every model loses what the target's bounds cut off."""
 
@@ -291,45 +303,30 @@ def word_threshold(*, rows: int, scale: float, chance: float) -> float:
     >>> [round(word_threshold(rows=rows, scale=1.0, chance=1e-7), 2) for rows in (1, 20)]
     [6.2, 25.73]
     """
-    # LATTICE covers the rounding of released values to a lattice.
+    # LATTICE covers the rounding of released values to a lattice, also in the mean of up to three rounds.
     return rows + scale * (LATTICE - NormalDist().inv_cdf(chance / rows))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Located:
-    """What the round of decades and words releases: bounds of numeric columns, and frequent words of other columns.
+class RoundCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], tuple[list[np.ndarray], list[WordCounts]]]):
+    """The number of values of each column in the cells of a grid, and how often each word occurs in `words`.
 
-    `spans` maps the name of a numeric column (the target is named "") to its lower and upper bound, on the line of
-    `on_line`. `common` maps the name of another column to its words whose noisy counts passed the threshold, and the
-    sum of these counts.
-    """
-
-    spans: dict[str, Span]
-    common: dict[str, tuple[tuple[str, ...], float]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Located]):
-    """The number of values of each column in half decades of either sign, and how often each word occurs in `words`.
-
-    A half decade is a cell such as 1 to 3.16 or 3.16 to 10. `grids` has the columns of numbers, and the sensitivity of
-    all counts together. `words` are the columns of words. A word that only one unit of up to `unit_rows` rows has is
-    released with a probability of at most `delta`, over all columns. See `ranked_counts` for the vector of counts that
-    gets noise.
+    `grids` has the columns of numbers, and the sensitivity of all counts together; `edges` are the inner edges of the
+    grid of each of its columns. With `closed`, values outside the edges are not counted. `words` are the columns of
+    words. The result is the noisy counts of each grid, and the words of each column with their noisy counts
+    (`WordCounts`). Words are private until `common_words` has applied its threshold. See `ranked_counts` for the
+    vector of counts that gets noise.
     """
 
     grids: Grids
+    edges: list[np.ndarray]
+    closed: bool
     words: Places
-    delta: float
-    unit_rows: int
-
-    @property
-    def edges(self) -> np.ndarray:
-        return np.concatenate([-DECADES[::-1], DECADES])
 
     def partial(self, part: Data) -> tuple[list[np.ndarray], list[Counter[str]]]:
-        counts = self.grids.counts(part, [self.edges] * len(self.grids.names))
-        return counts, [worded(uncoded_column(part.x, at)) for at, _ in self.words]
+        counts = self.grids.counts(part, self.edges)
+        inner = [each[1:-1] for each in counts] if self.closed else counts
+        return inner, [worded(uncoded_column(part.x, at)) for at, _ in self.words]
 
     def merge(
         self, left: tuple[list[np.ndarray], list[Counter[str]]], right: tuple[list[np.ndarray], list[Counter[str]]]
@@ -338,57 +335,90 @@ class LocatedCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], Locat
             words.update(more)
         return [one + other for one, other in zip(left[0], right[0], strict=True)], left[1]
 
-    def release(self, total: tuple[list[np.ndarray], list[Counter[str]]], noise: float, rng: Rng) -> Located:
-        ranked = [ranked_counts(counts) for counts in total[1]]
-        exact_parts = [*total[0], *(exact_counts for _, exact_counts in ranked)]
-        noisy, scale = self.grids.noisy(exact_parts, noise, rng), noise * self.grids.sensitivity
-        spans = {
-            name: span(part, self.edges, scale / weight)
-            for name, weight, part in zip(self.grids.names, self.grids.weights, noisy, strict=False)
-        }
-        threshold = word_threshold(rows=self.unit_rows, scale=scale, chance=self.delta / max(len(ranked), 1))
-        common = {
-            column.name: common_words(words, part, threshold, OUTSTANDING_DEVIATIONS * scale)
-            for (_, column), (words, _), part in zip(self.words, ranked, noisy[len(spans) :], strict=True)
-        }
-        return Located(spans=spans, common=common)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, tuple[float, ...]]]]):
-    """The number of values of each column on a finer grid between its bounds so far, `spans`.
-
-    The release is two dictionaries by column name (the target is named ""): bounds without almost empty ends, and the
-    inner edges of at most `bins` bins. `rows` is the declared number of rows.
-    """
-
-    grids: Grids
-    spans: dict[str, Span]
-    rows: int
-    bins: int
-
-    @cached_property
-    def edges(self) -> list[np.ndarray]:
-        return [grid_between(*self.spans[name]) for name in self.grids.names]
-
-    def partial(self, part: Data) -> list[np.ndarray]:
-        return [counts[1:-1] for counts in self.grids.counts(part, self.edges)]
-
-    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        return [one + other for one, other in zip(left, right, strict=True)]
-
     def release(
-        self, total: list[np.ndarray], noise: float, rng: Rng
-    ) -> tuple[dict[str, Span], dict[str, tuple[float, ...]]]:
-        closer, edges = dict(self.spans), {}
-        noisy = self.grids.noisy(total, noise, rng)
-        columns = zip(self.grids.names, self.grids.weights, self.edges, noisy, strict=False)
-        for name, weight, grid, part in columns:
-            scale = noise * self.grids.sensitivity / weight
-            most = MAX_CUT_FRACTION if weight == 1 else MAX_TARGET_CUT_FRACTION
-            first = empty_cells(part, scale, self.rows, most)
-            last = len(part) - empty_cells(part[::-1], scale, self.rows, most)
-            if first < last:
-                closer[name] = (float(grid[first]), min(float(grid[last]), self.spans[name][1]))
-            edges[name] = equal_bins(shrunken(part, scale, self.rows)[0], grid, self.bins)
-        return closer, edges
+        self, total: tuple[list[np.ndarray], list[Counter[str]]], noise: float, rng: Rng
+    ) -> tuple[list[np.ndarray], list[WordCounts]]:
+        ranked = [ranked_counts(counts) for counts in total[1]]
+        noisy = self.grids.noisy([*total[0], *(counts for _, counts in ranked)], noise, rng)
+        counted = noisy[len(total[0]) :]
+        return noisy[: len(total[0])], [
+            dict(zip(words, counts.tolist(), strict=False)) for (words, _), counts in zip(ranked, counted, strict=True)
+        ]
+
+
+def located(grids: Grids, noisy: list[np.ndarray], noise: float) -> dict[str, Span]:
+    """Return bounds of each column of `grids` by its noisy counts in the half decades `DECADE_EDGES`.
+
+    `noise` is the noise multiplier of the counts. The target is named "". See `span`.
+    """
+    scale = noise * grids.sensitivity
+    return {
+        name: span(counts, DECADE_EDGES, scale / weight)
+        for name, weight, counts in zip(grids.names, grids.weights, noisy, strict=True)
+    }
+
+
+def narrowed(
+    grids: Grids, spans: dict[str, Span], noisy: list[np.ndarray], noise: float, *, rows: int, bins: int
+) -> tuple[dict[str, Span], dict[str, tuple[float, ...]]]:
+    """Return bounds of each column of `grids` without almost empty ends, and the inner edges of at most `bins` bins.
+
+    Parameters
+    ----------
+    grids : Grids
+        The columns; the target is named "".
+    spans : dict
+        The bounds so far, by name.
+    noisy : list of numpy.ndarray
+        The noisy counts of each column in the cells of `grid_between` its bounds.
+    noise : float
+        The noise multiplier of the counts.
+    rows : int
+        The declared number of rows.
+    bins : int
+        The largest number of bins of a column.
+
+    Returns
+    -------
+    tuple of dict
+        The bounds and the inner edges of bins, both by name.
+    """
+    closer, edges = dict(spans), {}
+    for name, weight, counts in zip(grids.names, grids.weights, noisy, strict=True):
+        scale, grid = noise * grids.sensitivity / weight, grid_between(*spans[name])
+        most = MAX_CUT_FRACTION if weight == 1 else MAX_TARGET_CUT_FRACTION
+        first = empty_cells(counts, scale, rows, most)
+        last = len(counts) - empty_cells(counts[::-1], scale, rows, most)
+        if first < last:
+            closer[name] = (float(grid[first]), min(float(grid[last]), spans[name][1]))
+        edges[name] = equal_bins(shrunken(counts, scale, rows)[0], grid, bins)
+    return closer, edges
+
+
+def common_words(counts: WordCounts, *, rows: int, scale: float, chance: float) -> tuple[tuple[str, ...], float]:
+    """Return the words that are released, sorted, and the sum of their noisy `counts`.
+
+    `scale` is the standard deviation of the noise of a count; see `word_threshold` for the threshold of a word by
+    `rows`, `scale` and `chance`. The word "" of missing values is known without the rows, so it is released if it
+    stands out of the noise; its count is not in the sum. If no word is released, the words are `NONE`, ("other",).
+    """
+    threshold = word_threshold(rows=rows, scale=scale, chance=chance)
+    public = OUTSTANDING_DEVIATIONS * scale
+    passed = {word: count for word, count in counts.items() if count > (threshold if word else public)}
+    return tuple(sorted(passed)) or NONE, sum(count for word, count in passed.items() if word)
+
+
+def averaged(counts: list[WordCounts], noises: list[float]) -> WordCounts:
+    """Return the mean of several noisy counts of the same words, weighted by 1 / noise^2 of each.
+
+    >>> averaged([{"a": 10.0}, {"a": 20.0}], [2.0, 2.0])
+    {'a': 15.0}
+    """
+    weights = [noise**-2 for noise in noises]
+    together = [[weight * each[word] for weight, each in zip(weights, counts, strict=True)] for word in counts[0]]
+    return dict(zip(counts[0], (sum(each) / sum(weights) for each in together), strict=True))
+
+
+def joint_noise(noises: Sequence[float]) -> float:
+    """Return the noise multiplier of the weighted mean of counts with noise multipliers `noises` (`averaged`)."""
+    return sum(noise**-2 for noise in noises) ** -0.5

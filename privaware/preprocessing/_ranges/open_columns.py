@@ -15,7 +15,6 @@ __all__ = [
     "REFERENCE_DAY",
     "SLOTS",
     "as_number",
-    "common_words",
     "filled",
     "filled_by_words",
     "on_line",
@@ -133,17 +132,6 @@ def ranked_counts(counts: Counter[str]) -> tuple[list[str], np.ndarray]:
     exact_counts = np.zeros(max(SLOTS, len(words)))
     exact_counts[: len(words)] = [counts[word] for word in words]
     return words, exact_counts
-
-
-def common_words(words: list[str], noisy: np.ndarray, threshold: float, public: float) -> tuple[tuple[str, ...], float]:
-    """Return the `words` whose noisy count exceeds `threshold`, sorted, and the sum of these noisy counts.
-
-    `noisy` begins with the counts of `words`. The word "" of missing values is known without the rows, so its threshold
-    is `public`; its count is not in the sum. If no count exceeds its threshold, the words are `NONE`, ("other",).
-    """
-    counts = dict(zip(words, noisy.tolist(), strict=False))
-    passed = {word: count for word, count in counts.items() if count > (threshold if word else public)}
-    return tuple(sorted(passed)) or NONE, sum(count for word, count in passed.items() if word)
 
 
 def filled_by_words(column: Column, common: tuple[tuple[str, ...], float], kinds: np.ndarray, single: bool) -> Column:
