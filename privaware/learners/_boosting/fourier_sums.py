@@ -244,9 +244,6 @@ class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
             add_outer_sum(total, features, gradients.T, ROWS, LATTICE)
         return total
 
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
-
     def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=self.layout.length))
 

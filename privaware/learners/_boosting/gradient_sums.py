@@ -73,9 +73,6 @@ class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 
     sensitivity: float
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.gaussian(total, noise=noise, sensitivity=self.sensitivity))
 

@@ -120,9 +120,6 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
             totals = self.merge(totals, self.gradient(part, at).totals(self.weights, chosen))
         return totals
 
-    def merge(self, left: Totals, right: Totals) -> Totals:
-        return left[0].merge(right[0]), left[1].merge(right[1])
-
     def release(self, total: Totals, noise: float, rng: Rng) -> Tensor:
         raise NotImplementedError("the learner adds the noise of a step")
 
@@ -157,9 +154,6 @@ class Gains(Sum[SparseRows, Total, Tensor]):
         for start in range(0, max(len(part), 1), ROWS_PER_BLOCK):
             total.merge(self.at.gradient(part, start).gains(self.at.weights, self.mean))
         return total
-
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
 
     def release(self, total: Total, noise: float, rng: Rng) -> Tensor:
         raise NotImplementedError("the learner adds the noise")

@@ -217,9 +217,6 @@ class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
     def partial(self, part: Data) -> np.ndarray:
         return np.stack([kind_counts(uncoded_column(part.x, at)) for at, _ in self.places])
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> dict[str, np.ndarray]:
         noisy = rng.gaussian(total, noise=noise, sensitivity=self.sensitivity)
         return {column.name: counts for (_, column), counts in zip(self.places, np.asarray(noisy), strict=True)}
@@ -373,9 +370,6 @@ class FinerCounts(Sum[Data, list[np.ndarray], tuple[dict[str, Span], dict[str, t
 
     def partial(self, part: Data) -> list[np.ndarray]:
         return [counts[1:-1] for counts in self.grids.counts(part, self.edges)]
-
-    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        return [one + other for one, other in zip(left, right, strict=True)]
 
     def release(
         self, total: list[np.ndarray], noise: float, rng: Rng
