@@ -34,7 +34,7 @@ from privaware.bench import Result, Settings, reason_of
 from privaware.bench._kept import read_model
 from privaware.bench._leakage import attack_of, attack_results
 from privaware.bench._prices import Prices
-from privaware.bench._rows import BenchRows, bench_rows, bench_schema
+from privaware.bench._rows import BenchRows, bench_rows
 from privaware.bench._store import training_key
 from privaware.errors import WrongInput
 from privaware.events import Event, Unproven
@@ -51,7 +51,6 @@ __all__ = [
     "TrainingPlace",
     "attack_cells",
     "batches",
-    "dry_prices",
     "learner_of",
     "measure_cells",
     "noise_of",
@@ -161,31 +160,6 @@ def _price_key(event: Event, epsilon: float, delta: float) -> str:
     text = repr(event)
     named = text if len(text) <= 120 else f"{text[:60]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return f"{named} at ({epsilon:g}, {delta:g})"
-
-
-def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
-    """Compute the noise multiplier of every cell that `prices` lacks, and store it there; nothing is trained.
-
-    No row of built-in data is read; the user's own files are read for their schema. Baselines and algorithms without a
-    proven guarantee need no stored number. Cells that differ only in seed, network or attacks have the same noise
-    multiplier: all but the first of them in this process are skipped.
-    """
-    for cell in cells:
-        asked = {
-            name: value for name, value in cell.items() if name not in ("seed", "network", "architecture", "attacks")
-        }
-        key = json.dumps(asked, sort_keys=True)
-        if key in _asked:
-            continue
-        make = find_learner(cell["algorithm"])
-        schema, public = bench_schema(cell["rows"], make)
-        learner = learner_of(cell, public=public)
-        noise_of(cell, partial(learner.cost, schema), prices)
-        _asked.add(key)
-
-
-_asked: set[str] = set()
-"""Keys of the cells whose noise multiplier `dry_prices` computed in this process."""
 
 
 def unattacked(settings: Settings, result: Result) -> bool:
