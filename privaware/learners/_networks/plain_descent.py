@@ -108,7 +108,7 @@ class PlainDescent:
         optimiser = torch.optim.SGD(
             [networks.theta], lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
         )
-        began = time.monotonic()
+        report = paced(self.progress, self.steps)
         with _seeded(rng, self.device):
             for step in range(self.steps):
                 for group in optimiser.param_groups:
@@ -119,9 +119,7 @@ class PlainDescent:
                 loss.backward()
                 networks.shorten_gradients(self.norm)
                 optimiser.step()
-                if self.progress is not None:
-                    left = (time.monotonic() - began) / (step + 1) * (self.steps - step - 1)
-                    self.progress(step + 1, self.steps, left)
+                report(step + 1)
         return networks.trained()
 
     def _loss(
@@ -180,11 +178,11 @@ def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None
     return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))
 
 
-def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], None]:
+def paced(progress: Progress | None, total: int, *what: str, before: int = 0) -> Callable[[int], None]:
     """Return a callback that takes the number of finished pieces of work, out of `total`.
 
-    It calls `progress` with this number, `total`, the estimated remaining seconds and the name `what` of the stage. It
-    does nothing if `progress` is None.
+    It calls `progress` with this number, `total`, the estimated remaining seconds and `what`, the name of the stage, if
+    there is one. It does nothing if `progress` is None. `before` pieces are finished already, at unknown speed.
 
     >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
     2 8 teachers
@@ -193,7 +191,7 @@ def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], N
 
     def report(done: int) -> None:
         if progress is not None:
-            progress(done, total, (time.monotonic() - began) / max(done, 1) * (total - done), what)
+            progress(done, total, (time.monotonic() - began) / max(done - before, 1) * (total - done), *what)
 
     return report
 
