@@ -7,7 +7,6 @@ disjoint rows; only their noisy votes are released.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import time
@@ -93,6 +92,8 @@ class PlainDescent:
         """
         import torch
 
+        from privaware.descent._descent import seeded
+
         networks = _Networks(modules, self.device)
         examples = torch.nan_to_num(torch.as_tensor(inputs).to(self.device), nan=0.0, posinf=0.0, neginf=0.0)
         if not len(examples):  # take the same number of steps without any row
@@ -109,7 +110,7 @@ class PlainDescent:
             [networks.theta], lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
         )
         report = paced(self.progress, self.steps)
-        with _seeded(rng, self.device):
+        with seeded(rng, self.device):
             for step in range(self.steps):
                 for group in optimiser.param_groups:
                     group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * step / self.steps))
@@ -324,16 +325,3 @@ def _mixture(
         return own * values + (1 - own) * values[network, other]
 
     return mixed
-
-
-@contextlib.contextmanager
-def _seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Seed torch's global generators inside the block, and restore their state afterwards.
-
-    Dropout draws from them. The seed comes from `rng.initial`; on a CUDA `device` its generator is seeded too.
-    """
-    import torch
-
-    with torch.random.fork_rng(devices=[device] if torch.device(device).type == "cuda" else []):
-        torch.manual_seed(int(rng.initial.integers(2**63)))
-        yield
