@@ -80,9 +80,10 @@ class Sum(Protocol[B_in, P, R_out]):
     def release(self, total: P, noise: float, rng: Rng) -> R_out:
         """Return the release: `total`, the exact sum over all parts, with noise.
 
-        `noise` is the noise multiplier. No other method of a `Sum` draws from `rng`.
+        `noise` is the noise multiplier. No other method of a `Sum` draws from `rng`. By default raise `TypeError`:
+        there is no release, because the sum stays in memory or its caller adds the noise.
         """
-        ...
+        raise TypeError(f"{type(self).__name__} has no release of its own")
 
 
 def _added(left: Any, right: Any) -> Any:
