@@ -128,8 +128,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         check_is_fitted(self, "map_")
         if input_features is not None and len(input_features) > self.n_features_in_:
             input_features = [name for name in input_features if name != self.map_.schema.unit]
-        names: np.ndarray = super().get_feature_names_out(input_features)
-        return names
+        return super().get_feature_names_out(input_features)
 
 
 class PrivateNormaliser(PrivateTransformer):

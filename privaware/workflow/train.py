@@ -254,8 +254,7 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
             raise WrongInput("expected one of optimizer and update, got both")
         return torch_optimizer(optimizer, module, lr)
     if "update" in more:
-        update: Update = more["update"]
-        return update
+        return more["update"]
     if lr is None:
         raise WrongInput("expected lr, the learning rate, or an optimizer that has its own, got neither")
     return sgd(lr)
@@ -360,8 +359,7 @@ def _array(values: Any) -> np.ndarray:
     import torch
 
     tensor = torch.as_tensor(values).detach().cpu()
-    plain: np.ndarray = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
-    return plain
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:

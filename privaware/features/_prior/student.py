@@ -91,8 +91,7 @@ class Student(nn.Module):
             x = stage(x)
             pooled.append(functional.adaptive_avg_pool2d(x, pool).flatten(1))
         rows = torch.cat(pooled, 1).to(self.output.weight.dtype)
-        predicted: Tensor = self.output(functional.relu(self.hidden(self.norm(rows)), inplace=True))
-        return predicted
+        return self.output(functional.relu(self.hidden(self.norm(rows)), inplace=True))
 
     @torch.no_grad()
     def folded(self) -> Student:
