@@ -50,9 +50,9 @@ __all__ = [
     "CellOutcome",
     "TrainingPlace",
     "attack_cells",
+    "attacked",
     "batches",
     "learner_of",
-    "measure_cells",
     "noise_of",
     "train_cells",
     "unattacked",
@@ -167,22 +167,6 @@ def unattacked(settings: Settings, result: Result) -> bool:
     return any(f"auc {attack_of(wanted).label}" not in result for wanted in settings.get("attacks", ()))
 
 
-def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch, attack their models, and return an outcome for each cell, in the order of `cells`.
-
-    Each `result` has scores and results of attacks. Only models of cells with attacks are attacked. Return None, and
-    train nothing, if the deadline of `place` is over.
-    """
-    outcomes = train_cells(place, cells)
-    if outcomes is None:
-        return None
-    at = [at for at, outcome in enumerate(outcomes) if outcome.model is not None]
-    attacked = list(_attacked(place, [cells[one] for one in at], [outcomes[one].model for one in at]))
-    for one, result in zip(at, attacked, strict=True):
-        outcomes[one] = CellOutcome(result={**outcomes[one].result, **result}, seconds=outcomes[one].seconds)
-    return outcomes
-
-
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
     """Train the cells of one batch, and return an outcome for each cell, in the order of `cells`.
 
@@ -213,7 +197,7 @@ def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]])
         return None
     began = time.monotonic()
     cells = [cell for cell, _ in waiting]
-    outcomes = [CellOutcome(result=result) for result in _attacked(place, cells, [read_model(at) for _, at in waiting])]
+    outcomes = [CellOutcome(result=result) for result in attacked(place, cells, [read_model(at) for _, at in waiting])]
     _free_memory(place)
     seconds = (time.monotonic() - began) / len(waiting)
     return [replace(one, seconds=seconds) for one in outcomes]
@@ -267,7 +251,7 @@ def _trained(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOu
             yield CellOutcome(result=result, model=model if cell.get("attacks") else None)
 
 
-def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
+def attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
     """Yield a dict for each of `cells`, in their order: the results of its attacks, as `attack_results` returns them.
 
     `models` has the model of each cell; None is trained again from the settings of the cell. If the training or the

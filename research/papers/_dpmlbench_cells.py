@@ -16,7 +16,7 @@ from typing import Any
 
 from privaware import registry
 from privaware.bench import Result, Settings
-from privaware.bench._cells import TrainingPlace, batches, learner_of, measure_cells, noise_of
+from privaware.bench._cells import CellOutcome, TrainingPlace, attacked, batches, learner_of, noise_of, train_cells
 from privaware.bench._prices import Prices
 from privaware.bench._rows import bench_schema
 from privaware.errors import WrongInput
@@ -232,6 +232,22 @@ def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
 
 _asked: set[str] = set()
 """Keys of the cells whose noise multiplier `dry_prices` computed in this process."""
+
+
+def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
+    """Train the cells of one batch, attack their models, and return an outcome for each cell, in the order of `cells`.
+
+    Each `result` has scores and results of attacks. Only models of cells with attacks are attacked. Return None, and
+    train nothing, if the deadline of `place` is over.
+    """
+    outcomes = train_cells(place, cells)
+    if outcomes is None:
+        return None
+    at = [at for at, outcome in enumerate(outcomes) if outcome.model is not None]
+    results = list(attacked(place, [cells[one] for one in at], [outcomes[one].model for one in at]))
+    for one, result in zip(at, results, strict=True):
+        outcomes[one] = CellOutcome(result={**outcomes[one].result, **result}, seconds=outcomes[one].seconds)
+    return outcomes
 
 
 def run_population(bench: Bench, wanted: Sequence[Settings]) -> Iterator[Result]:
