@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -43,6 +42,7 @@ from privaware.workflow._torch_rows import (
     rows_of_all,
 )
 from privaware.workflow.run.options import expect_device
+from privaware.workflow.run.output import sha256
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
 from privaware.workflow.run.row_ledger import known_path, register_rows
@@ -310,7 +310,7 @@ def _bound_to(entry: Entry, digest: str) -> str:
 
 def _files(path: Path) -> dict[str, str]:
     """Return {file name: SHA-256} for the file at `path`, in the form in which a closing entry lists files."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {path.name: sha256(path)}
 
 
 def _finished_charge(ledger: Ledger, run: str, saved: Checkpoint) -> Entry | None:
