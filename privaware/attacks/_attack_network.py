@@ -15,6 +15,7 @@ from privaware._validate import expect_count, expect_positive
 from privaware.attacks._game import Game, joined
 from privaware.attacks._posteriors import expect_classes
 from privaware.data import Data
+from privaware.descent._descent import seeded
 from privaware.errors import WrongInput
 from privaware.model import Model
 from privaware.noise import Rng
@@ -169,9 +170,7 @@ def _trained(
     ]
     parts = [torch.cat(part) for part in zip(*examples, strict=True)]
     generator = torch.Generator().manual_seed(int(rng.initial.integers(2**63)))
-    devices = [torch.device(game.device)] if game.device != "cpu" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(int(rng.initial.integers(2**63)))
+    with seeded(rng, game.device):
         network = build().to(game.device)
         _fit(network, parts, generator, *settings)
     return network.eval()

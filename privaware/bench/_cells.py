@@ -34,7 +34,7 @@ from privaware.bench import Result, Settings, reason_of
 from privaware.bench._kept import read_model
 from privaware.bench._leakage import attack_of, attack_results
 from privaware.bench._prices import Prices
-from privaware.bench._rows import BenchRows, bench_rows, bench_schema
+from privaware.bench._rows import BenchRows, bench_rows
 from privaware.bench._store import training_key
 from privaware.errors import WrongInput
 from privaware.events import Event, Unproven
@@ -50,10 +50,9 @@ __all__ = [
     "CellOutcome",
     "TrainingPlace",
     "attack_cells",
+    "attacked",
     "batches",
-    "dry_prices",
     "learner_of",
-    "measure_cells",
     "noise_of",
     "train_cells",
     "unattacked",
@@ -163,50 +162,9 @@ def _price_key(event: Event, epsilon: float, delta: float) -> str:
     return f"{named} at ({epsilon:g}, {delta:g})"
 
 
-def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
-    """Compute the noise multiplier of every cell that `prices` lacks, and store it there; nothing is trained.
-
-    No row of built-in data is read; the user's own files are read for their schema. Baselines and algorithms without a
-    proven guarantee need no stored number. Cells that differ only in seed, network or attacks have the same noise
-    multiplier: all but the first of them in this process are skipped.
-    """
-    for cell in cells:
-        asked = {
-            name: value for name, value in cell.items() if name not in ("seed", "network", "architecture", "attacks")
-        }
-        key = json.dumps(asked, sort_keys=True)
-        if key in _asked:
-            continue
-        make = find_learner(cell["algorithm"])
-        schema, public = bench_schema(cell["rows"], make)
-        learner = learner_of(cell, public=public)
-        noise_of(cell, partial(learner.cost, schema), prices)
-        _asked.add(key)
-
-
-_asked: set[str] = set()
-"""Keys of the cells whose noise multiplier `dry_prices` computed in this process."""
-
-
 def unattacked(settings: Settings, result: Result) -> bool:
     """Return whether `result` of a trained cell lacks an AUC of one of the cell's attacks."""
     return any(f"auc {attack_of(wanted).label}" not in result for wanted in settings.get("attacks", ()))
-
-
-def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
-    """Train the cells of one batch, attack their models, and return an outcome for each cell, in the order of `cells`.
-
-    Each `result` has scores and results of attacks. Only models of cells with attacks are attacked. Return None, and
-    train nothing, if the deadline of `place` is over.
-    """
-    outcomes = train_cells(place, cells)
-    if outcomes is None:
-        return None
-    at = [at for at, outcome in enumerate(outcomes) if outcome.model is not None]
-    attacked = list(_attacked(place, [cells[one] for one in at], [outcomes[one].model for one in at]))
-    for one, result in zip(at, attacked, strict=True):
-        outcomes[one] = CellOutcome(result={**outcomes[one].result, **result}, seconds=outcomes[one].seconds)
-    return outcomes
 
 
 def train_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
@@ -239,7 +197,7 @@ def attack_cells(place: TrainingPlace, waiting: Sequence[tuple[Settings, Path]])
         return None
     began = time.monotonic()
     cells = [cell for cell, _ in waiting]
-    outcomes = [CellOutcome(result=result) for result in _attacked(place, cells, [read_model(at) for _, at in waiting])]
+    outcomes = [CellOutcome(result=result) for result in attacked(place, cells, [read_model(at) for _, at in waiting])]
     _free_memory(place)
     seconds = (time.monotonic() - began) / len(waiting)
     return [replace(one, seconds=seconds) for one in outcomes]
@@ -293,7 +251,7 @@ def _trained(place: TrainingPlace, cells: Sequence[Settings]) -> Iterator[CellOu
             yield CellOutcome(result=result, model=model if cell.get("attacks") else None)
 
 
-def _attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
+def attacked(place: TrainingPlace, cells: Sequence[Settings], models: Sequence[Model | None]) -> Iterator[Result]:
     """Yield a dict for each of `cells`, in their order: the results of its attacks, as `attack_results` returns them.
 
     `models` has the model of each cell; None is trained again from the settings of the cell. If the training or the

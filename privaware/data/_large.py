@@ -27,7 +27,6 @@ from privaware.data._sketch import Sketch, hashes_and_sketch, running_columns
 from privaware.data._streamed import Streamed
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
-from privaware.noise import Rng
 from privaware.schema import Schema
 
 if TYPE_CHECKING:
@@ -338,7 +337,7 @@ class _Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class _Checks(Sum[Raw, _Checked, None]):
-    """The hashes and the sketch of all rows, as a sum over parts; `release` is not implemented.
+    """The hashes and the sketch of all rows, as a sum over parts without a release.
 
     `partial` raises `WrongInput` if a value does not fit the schema. `key` is the secret key of the hashes. The columns
     `running`, which number the rows one after another, are left out of the sketch.
@@ -360,9 +359,6 @@ class _Checks(Sum[Raw, _Checked, None]):
             sketch=left.sketch.merge(right.sketch),
             unlabelled=left.unlabelled + right.unlabelled,
         )
-
-    def release(self, total: _Checked, noise: float, rng: Rng) -> None:
-        raise NotImplementedError("hashes of rows stay in memory")
 
 
 def large_table(source: Any, place: Callable[[Sequence[RowGroups]], Parts[Raw]] | None = None) -> LargeTable | None:

@@ -8,8 +8,6 @@ cut into parts nor on which part is ready first. Noise is added once, to the tot
 >>> class Count(Sum[list[int], int, float]):
 ...     def partial(self, part):
 ...         return len(part)
-...     def merge(self, left, right):
-...         return left + right
 ...     def release(self, total, noise, rng):
 ...         return float(rng.laplace(float(total), noise=noise, sensitivity=1.0))
 >>> parts = HeldParts([[1, 2, 3], [4], [5, 6]])
@@ -29,6 +27,7 @@ from contextvars import copy_context
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
+from privaware.exact_sums import Total
 from privaware.noise import Rng
 
 __all__ = [
@@ -73,16 +72,24 @@ class Sum(Protocol[B_in, P, R_out]):
     def merge(self, left: P, right: P) -> P:
         """Return the exact sum of the partial sums `left` and `right`; it may be `left`, changed in place.
 
-        The operation is associative and commutative bit for bit.
+        The operation is associative and commutative bit for bit. By default, tuples and lists are added item by item,
+        two `Total` by `Total.merge`, and anything else by `left + right`.
         """
-        ...
+        return _added(left, right)
 
     def release(self, total: P, noise: float, rng: Rng) -> R_out:
         """Return the release: `total`, the exact sum over all parts, with noise.
 
-        `noise` is the noise multiplier. No other method of a `Sum` draws from `rng`.
+        `noise` is the noise multiplier. No other method of a `Sum` draws from `rng`. By default raise `TypeError`:
+        there is no release, because the sum stays in memory or its caller adds the noise.
         """
-        ...
+        raise TypeError(f"{type(self).__name__} has no release of its own")
+
+
+def _added(left: Any, right: Any) -> Any:
+    if isinstance(left, (tuple, list)):
+        return type(left)(_added(one, other) for one, other in zip(left, right, strict=True))
+    return left.merge(right) if isinstance(left, Total) else left + right
 
 
 class Parts(Protocol[B_out]):

@@ -27,7 +27,6 @@ from privaware.data._parts import Parts, Sum
 from privaware.data._raw import Raw, has_target
 from privaware.data._values import Words, quoted, words_of
 from privaware.errors import WrongInput
-from privaware.noise import Rng
 from privaware.schema import Schema
 
 __all__ = ["CountedRows", "capped", "counted_rows", "expect_persons", "expect_unit_column", "of_persons"]
@@ -112,7 +111,7 @@ class _Slice(Sum[Raw, dict[int, _Candidates], None]):
 
     A person's hash decides in which slice the person is. Persons are hashed with `keys`, two secrets. A row with a
     target is a candidate if it is among the first `cap` such rows of its person in its part, so a person with very many
-    rows does not fill the memory. `release` is not implemented.
+    rows does not fill the memory. There is no release.
     """
 
     schema: Schema
@@ -132,9 +131,6 @@ class _Slice(Sum[Raw, dict[int, _Candidates], None]):
     def merge(self, left: dict[int, _Candidates], right: dict[int, _Candidates]) -> dict[int, _Candidates]:
         left.update(right)
         return left
-
-    def release(self, total: dict[int, _Candidates], noise: float, rng: Rng) -> None:
-        raise NotImplementedError("hashes of persons stay in memory")
 
 
 def _counted(candidates: dict[int, _Candidates], cap: int) -> Iterator[tuple[int, np.ndarray]]:

@@ -83,7 +83,7 @@ def first_positions(parts: Parts[Any]) -> dict[int, int]:
 
 
 class _PartSizes(Sum[Any, dict[int, int], None]):
-    """The number of rows of each part by its `begin`, as a sum over parts; `release` is not implemented.
+    """The number of rows of each part by its `begin`, as a sum over parts without a release.
 
     A part without `begin`, and two parts with the same one, raise `RuntimeError`.
     """
@@ -97,9 +97,6 @@ class _PartSizes(Sum[Any, dict[int, int], None]):
         if left.keys() & right.keys():
             raise RuntimeError("expected each part to begin elsewhere; rows could not be told apart")
         return left | right
-
-    def release(self, total: dict[int, int], noise: float, rng: Rng) -> None:
-        raise NotImplementedError("numbers of rows stay in memory")
 
 
 def joined(parts: Sequence[Data]) -> Data:

@@ -55,8 +55,7 @@ def build_loss(table: Mapping[str, Any], epochs: float = 1.0) -> Callable[..., A
         The loss.
     """
     fixed = {"epochs": epochs} if table.get("name") == "losing_less" else {}
-    loss: Callable[..., Any] = _build("loss", LOSSES | PLAIN_LOSSES, {**fixed, **table})
-    return loss
+    return _build("loss", LOSSES | PLAIN_LOSSES, {**fixed, **table})
 
 
 def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
@@ -83,8 +82,7 @@ def build_schedule(table: Mapping[str, Any], epoch: int) -> Schedule:
     kind = SCHEDULES.get(str(table.get("name")))
     if kind is not None:
         steps = {field.name: epoch for field in fields(kind) if field.name == "every"} | steps
-    schedule: Schedule = _build("schedule", SCHEDULES, steps)
-    return schedule
+    return _build("schedule", SCHEDULES, steps)
 
 
 def build_average(value: float | Mapping[str, Any]) -> Average | None:
@@ -102,8 +100,7 @@ def build_average(value: float | Mapping[str, Any]) -> Average | None:
         The average; None if `value` is 0.
     """
     if isinstance(value, Mapping):
-        average: Average = _build("average", AVERAGES, value)
-        return average
+        return _build("average", AVERAGES, value)
     return tail(value) if value else None
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "input_checks",
     "known_arguments",
     "named_frame",
+    "new_rows",
     "open_schema",
     "seed_of",
     "target_name",
@@ -403,11 +404,15 @@ def open_schema(
 ) -> Schema:
     """Build the schema that the caller of `fit` declares; bounds and categories are left to be estimated.
 
-    `classes` are the classes of the target; without them it is a regression. `typed` is the schema from the types of X,
-    with its columns, unit and cap. If `typed` is None, all columns are numbers, named by `estimator.feature_names_in_`
-    or else x0, x1 and so on, and the unit is a row. `shape` is the shape of X; the public number of rows is `shape[0]`.
-    The target is called `target`, followed by underscores if a column has this name, or is the unit.
+    If `estimator` was given a schema, `typed` is that schema and is returned unchanged. Otherwise `typed` is the schema
+    from the types of X, with its columns, unit and cap. If `typed` is None, all columns are numbers, named by
+    `estimator.feature_names_in_` or else x0, x1 and so on, and the unit is a row. `classes` are the classes of the
+    target; without them it is a regression. `shape` is the shape of X; the public number of rows is `shape[0]`. The
+    target is called `target`, followed by underscores if a column has this name, or is the unit.
     """
+    if estimator.schema is not None:
+        assert typed is not None
+        return typed
     if typed is None:
         names = getattr(estimator, "feature_names_in_", [f"x{at}" for at in range(shape[1])])
         typed = Schema(columns=tuple(Column(name=str(name)) for name in names))
@@ -415,6 +420,12 @@ def open_schema(
         target += "_"
     assumed = ASSUMED + (("the classes, as the labels that occur in y",) if classes else ())
     return replace(typed, target=target, classes=classes, rows=shape[0], assumed=assumed)
+
+
+def new_rows(estimator: Any, X: Any, schema: Schema) -> pd.DataFrame:
+    """Return new rows `X` for a fitted `estimator` as a data frame, checked, and without the column of persons."""
+    X = without_persons(as_pandas(X), schema)
+    return named_frame(X, checked_input(estimator, X, reset=False, **input_checks(schema)), schema)
 
 
 def without_persons(X: Any, schema: Schema | None) -> Any:

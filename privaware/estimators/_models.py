@@ -22,6 +22,7 @@ from privaware.estimators._declared import (
     input_checks,
     known_arguments,
     named_frame,
+    new_rows,
     open_schema,
     seed_of,
     target_name,
@@ -126,9 +127,7 @@ class PrivateModel(PrivateEstimator):
         """Return the new rows `X`, coded by the released schema and without a target."""
         check_is_fitted(self, "model_")
         schema = self.model_.schema
-        X = without_persons(as_pandas(X), schema)
-        checked = checked_input(self, X, reset=False, **input_checks(schema))
-        return Data.of(read(named_frame(X, checked, schema)), schema, labelled=False)
+        return Data.of(read(new_rows(self, X, schema)), schema, labelled=False)
 
 
 def unquoted_score(metric: Callable[..., float], y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
@@ -316,9 +315,7 @@ class PrivateRegressor(RegressorMixin, PrivateModel):
         schema = self._declared(X, "regression")
         features = without_persons(X, schema)
         checked, numbers = checked_input(self, features, y, y_numeric=True, **input_checks(schema))
-        if self.schema is None:
-            schema = open_schema(self, schema, checked.shape, target=target_name(y))
-        assert schema is not None
+        schema = open_schema(self, schema, checked.shape, target=target_name(y))
         frame = with_persons(named_frame(features, checked, schema), X, schema)
         self._release(frame.assign(**{schema.target: numbers}), schema)
         return self

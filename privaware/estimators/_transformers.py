@@ -24,6 +24,7 @@ from privaware.estimators._declared import (
     input_checks,
     known_arguments,
     named_frame,
+    new_rows,
     open_schema,
     seed_of,
     target_name,
@@ -70,9 +71,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         schema = self._given_schema() or self._from_types(X)  # of classification or regression: its target is not used
         features = without_persons(X, schema)
         checked = checked_input(self, features, **input_checks(schema))
-        if self.schema is None:
-            schema = open_schema(self, schema, checked.shape)
-        assert schema is not None
+        schema = open_schema(self, schema, checked.shape)
         schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
         frame, seed = with_persons(named_frame(features, checked, schema), X, schema), seed_of(self.random_state)
         rows = frame.assign(**{schema.target: 0.0})
@@ -108,11 +107,8 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
             The features.
         """
         check_is_fitted(self, "map_")
-        schema = self.map_.schema
-        X = without_persons(as_pandas(X), schema)
-        checked = checked_input(self, X, reset=False, **input_checks(schema))
-        frame = named_frame(X, checked, schema)
-        features = self.map_(Data.of(read(frame), schema, labelled=False))
+        frame = new_rows(self, X, self.map_.schema)
+        features = self.map_(Data.of(read(frame), self.map_.schema, labelled=False))
         note_transformed(frame, features)
         return features
 
@@ -132,8 +128,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         check_is_fitted(self, "map_")
         if input_features is not None and len(input_features) > self.n_features_in_:
             input_features = [name for name in input_features if name != self.map_.schema.unit]
-        names: np.ndarray = super().get_feature_names_out(input_features)
-        return names
+        return super().get_feature_names_out(input_features)
 
 
 class PrivateNormaliser(PrivateTransformer):
@@ -287,9 +282,8 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
         if not numbers:
             schema, _, target = with_classes(self, schema, checked.shape, target, target_name(y))
-        elif self.schema is None:
+        else:
             schema = open_schema(self, schema, checked.shape, target=target_name(y))
-        assert schema is not None
         frame = named_frame(X, checked, schema)
         columns = list(frame.columns)
         rows, seed = frame.assign(**{schema.target: target}), seed_of(self.random_state)

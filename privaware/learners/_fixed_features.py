@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.features.hashed import Hashed
 from privaware.features.onehot import OneHot
 from privaware.features.pixels import Pixels
+from privaware.learners._networks.plain_descent import paced
 from privaware.model import Model
 from privaware.ranks import Ranks, current
 from privaware.schema import Schema
@@ -71,16 +71,15 @@ def rows_after(
     `progress`, if given, is called with the number of finished rows, the declared number of rows, the seconds left and
     "features". It never gets the true number of rows: the last call has the declared number for both.
     """
-    declared, began = data.schema.rows, time.monotonic()
+    declared = data.schema.rows
+    report = paced(progress, declared, "features")
     size = _microbatch(chain, data.schema, device)
     rows = np.empty((len(data), math.prod(shape_after(chain, data.schema))), np.float32)
     for at, after in microbatch_features(chain, data, device, size):
         rows[at : at + size] = after.reshape(len(after), rows.shape[1])
-        if progress is not None and at + size < declared:
-            left = (time.monotonic() - began) / (at + size) * (declared - at - size)
-            progress(at + size, declared, left, "features")
-    if progress is not None:
-        progress(declared, declared, 0.0, "features")
+        if at + size < declared:
+            report(at + size)
+    report(declared)
     return rows
 
 

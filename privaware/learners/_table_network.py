@@ -10,7 +10,6 @@ the network returns factors on these estimates and on the previous score, and a 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from torch.nn import functional
 from privaware.errors import WrongInput
 from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonics
 
-__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load", "save"]
+__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load"]
 
 MOST_ROUNDS = 3
 """Largest number of releases (rounds); the network has an input for each."""
@@ -336,20 +335,8 @@ def _whole_inputs(facts: TableFacts, residuals: Residuals) -> Tensor:
     return torch.stack(values, -1)
 
 
-def save(file: Path, network: TableNetwork, metadata: Mapping[str, str]) -> None:
-    """Write the weights of `network` to `file`, as a safetensors file in half precision.
-
-    `metadata` is text about how the weights were made; "width", "blocks" and "heads" of the network are added to it.
-    """
-    from safetensors.torch import save_file
-
-    tensors = {name: value.detach().cpu().half().contiguous() for name, value in network.state_dict().items()}
-    width, blocks, heads = network.shape
-    save_file(tensors, str(file), {**metadata, "width": str(width), "blocks": str(blocks), "heads": str(heads)})
-
-
 def load(file: str | Path, device: Any = "cpu") -> TableNetwork:
-    """Return the network in `file`, which `save` wrote: float32, in evaluation mode, without gradients, on `device`.
+    """Return the network in the weights file `file`: float32, in evaluation mode, without gradients, on `device`.
 
     Raise `WrongInput` if the file is missing, cannot be read or holds another network.
     """

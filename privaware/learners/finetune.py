@@ -195,8 +195,7 @@ class Finetune(Learner):
 
     @property
     def _prior(self) -> Prior:
-        described: Prior = features.build({"name": "prior"} | (self.prior or {}))
-        return described
+        return features.build({"name": "prior"} | (self.prior or {}))
 
     @property
     def _features(self) -> tuple[Any, ...]:

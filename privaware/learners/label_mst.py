@@ -24,7 +24,7 @@ Disjoint(events=(RandomisedResponse(epsilon=2.0, classes=2), Pure(epsilon=2.0)))
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ from privaware._validate import expect, expect_positive
 from privaware.data import Data
 from privaware.events import Disjoint, Event, Pure, RandomisedResponse
 from privaware.learners._fixed_features import softmax
+from privaware.learners._networks.plain_descent import of_turn
 from privaware.learners._networks.plain_network import PlainNetwork
 from privaware.model import Model
 from privaware.noise import Rng
@@ -98,7 +99,8 @@ class LabelMst(PlainNetwork):
                     data.y[inside], epsilon=1 / noise, classes=len(schema.classes), candidates=likely
                 )
             parts = [np.flatnonzero(stage <= at) for stage in stages]
-            descent = self._descent(share * len(data), turn=at, turns=len(self.stages))
+            progress = of_turn(self.progress, at, len(self.stages))
+            descent = replace(self._descent(share * len(data)), progress=progress)
             modules = self._modules(schema, len(noises), rng)
             models = [
                 self._model(schema, module)

@@ -36,7 +36,6 @@ A linear model on images: `Linear(features=[{"name": "prior", "scatter": 1.0}])`
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -64,6 +63,7 @@ from privaware.learners._linear.weigh_networks import (
     weigh,
     with_kept,
 )
+from privaware.learners._networks.plain_descent import paced
 from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -374,15 +374,13 @@ class Linear(Learner):
             weights = initial.clone()
         steps = range(self.steps) if steps is None else steps
         state, averages = update.initial_state(weights), average.initial_state(weights)
-        began = time.monotonic()
+        report = paced(self.progress, self.steps, before=steps.start)
         for at, step in enumerate(steps):
             exact_sum = self._clipped_sum(gradient, weights, rng)
             noisy = rng.gaussian(exact_sum, noise=noise, sensitivity=self.norm)
             update.apply(weights, noisy / (self.rate * schema.rows), state, update.lr, 0.0)
             average.update(weights, averages, average.weight(at, len(steps)))
-            if self.progress is not None:
-                left = (time.monotonic() - began) / (at + 1) * (self.steps - step - 1)
-                self.progress(step + 1, self.steps, left)
+            report(step + 1)
         return averages["average"]
 
     def learning_rate(self, schema: Schema, noise: float) -> float:

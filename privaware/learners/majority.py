@@ -57,8 +57,5 @@ class ClassCounts(Sum[Data, np.ndarray, np.ndarray]):
     def partial(self, part: Data) -> np.ndarray:
         return count(part.y, self.classes)
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.laplace(total, noise=noise, sensitivity=1.0))

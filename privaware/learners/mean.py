@@ -63,8 +63,5 @@ class TargetSum(Sum[Data, Total, float]):
         add_column_sums(total, TARGETS.round(np.nan_to_num(scaled(part.y, part.schema))), TARGETS)
         return total
 
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
-
     def release(self, total: Total, noise: float, rng: Rng) -> float:
         return float(rng.laplace(float(total.value), noise=noise, sensitivity=1.0))

@@ -72,9 +72,6 @@ class GridCounts(Sum[Data, np.ndarray, float]):
         cells -= GRID[cells // 2] == targets  # even cells hold the targets that equal a candidate
         return np.bincount(cells, minlength=2 * len(GRID)).astype(np.int64)
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> float:
         upto = total.cumsum()
         below, above = np.concatenate([[0], upto[1:-1:2]]), upto[-1] - upto[::2]

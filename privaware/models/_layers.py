@@ -164,8 +164,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first = self.first(x)
-        out: Tensor = self.after(self.body(first) + self.shortcut(first if self.preactivated else x))
-        return out
+        return self.after(self.body(first) + self.shortcut(first if self.preactivated else x))
 
 
 class SqueezeExcitation(nn.Module):
@@ -180,8 +179,7 @@ class SqueezeExcitation(nn.Module):
         self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), squeeze, act, excite, nn.Sigmoid())
 
     def forward(self, x: Tensor) -> Tensor:
-        gated: Tensor = x * self.gate(x)
-        return gated
+        return x * self.gate(x)
 
 
 class Branches(nn.Module):

@@ -88,5 +88,4 @@ class MultiDepthNetwork(nn.Module):
                 maps.append(self.pools[len(maps)](self.activation(normed).float()))
             if len(maps) == len(self.depths):
                 break
-        rows: Tensor = self.whitened(maps)
-        return rows
+        return self.whitened(maps)

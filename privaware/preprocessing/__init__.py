@@ -48,7 +48,4 @@ def find_transformation(name: str) -> type[Transformation]:
     >>> find_transformation("pca").__name__
     'Pca'
     """
-    transformation: type[Transformation] = expect_protocol(
-        "preprocessing", name, find("preprocessing", name), Transformation
-    )
-    return transformation
+    return expect_protocol("preprocessing", name, find("preprocessing", name), Transformation)

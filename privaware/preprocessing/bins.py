@@ -136,9 +136,6 @@ class GridCounts(Sum[Data, list[np.ndarray], list[np.ndarray]]):
         values = [part.x[:, at] for at in self.places] + [part.y] * (len(self.grids) - len(self.places))
         return [cells(each.astype(float), grid)[1:-1] for each, grid in zip(values, self.grids, strict=True)]
 
-    def merge(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        return [one + other for one, other in zip(left, right, strict=True)]
-
     def release(self, total: list[np.ndarray], noise: float, rng: Rng) -> list[np.ndarray]:
         noisy = rng.gaussian(np.concatenate(total), noise=noise, sensitivity=self.sensitivity)
         return np.split(noisy, np.cumsum([len(part) for part in total])[:-1])

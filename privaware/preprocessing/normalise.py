@@ -101,9 +101,6 @@ class ChannelSums(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]])
                 add_column_sums(total, clipped(rows, norm), row_lattice(norm, rows.shape[1]))
         return totals
 
-    def merge(self, left: tuple[Total, Total], right: tuple[Total, Total]) -> tuple[Total, Total]:
-        return left[0].merge(right[0]), left[1].merge(right[1])
-
     def release(self, total: tuple[Total, Total], noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         means, squares = (
             np.asarray(rng.gaussian(each.value, noise=noise, sensitivity=norm))

@@ -101,9 +101,6 @@ class Moments(Sum[Data, Total, np.ndarray]):
             add_second_moments(total, clipped(block, self.norm), self.norm)
         return total
 
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
-
     def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
         exact = np.asarray(total.value)
         return release(exact, noise, self.norm**2, rng) if self.private else exact

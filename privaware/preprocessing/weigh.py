@@ -84,8 +84,5 @@ class SizeSums(Sum[Data, Total, np.ndarray]):
                 add_column_sums(total, np.abs(clipped(rows[at : at + size], 1.0)), row_lattice(1.0, width))
         return total
 
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
-
     def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=1.0))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,12 @@ class Evolution:
     crossover: float
     mutation: float
     most: int
+
+    @classmethod
+    def of(cls, selector: Any, most: int) -> Evolution:
+        """Return the search of sets of at most `most` columns with the settings in the fields of `selector`."""
+        names = [item.name for item in fields(cls) if item.name != "most"]
+        return cls(most=most, **{name: getattr(selector, name) for name in names})
 
     def search(self, width: int, fitness: Fitness, rng: np.random.Generator) -> np.ndarray:
         """Return the set with the largest score of all generations, as a mask (width,) over `width` columns.
@@ -84,17 +91,16 @@ def _ranks(keys: np.ndarray) -> np.ndarray:
     return np.asarray(keys.argsort(axis=1).argsort(axis=1))
 
 
-def expect_search(
-    name: str, columns: int | None, population: int, generations: int, *, keep: float, crossover: float, mutation: float
-) -> None:
-    """Raise `WrongInput`, which starts with `name`, unless these are settings of a genetic search.
+def expect_search(name: str, selector: Any) -> None:
+    """Raise `WrongInput`, which starts with `name`, unless the fields of `selector` are settings of a genetic search.
 
     `columns` is None or at least 1, `population` at least 2 and `generations` at least 1. The rates `keep`, `crossover`
     and `mutation` are in [0, 1], and `crossover + mutation` is at most 1.
     """
-    expect_count(name, optional=True, columns=columns)
-    expect_count(name, 2, population=population)
-    expect_count(name, generations=generations)
-    expect_fraction(name, keep=keep, crossover=crossover, mutation=mutation)
+    expect_count(name, optional=True, columns=selector.columns)
+    expect_count(name, 2, population=selector.population)
+    expect_count(name, generations=selector.generations)
+    crossover, mutation = selector.crossover, selector.mutation
+    expect_fraction(name, keep=selector.keep, crossover=crossover, mutation=mutation)
     if crossover + mutation > 1:
         raise WrongInput(f"{name}: expected crossover + mutation at most 1, got {crossover:g} + {mutation:g}")

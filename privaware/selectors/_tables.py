@@ -163,9 +163,6 @@ class TwoWayCounts(Sum[Data, np.ndarray, Tables]):
             exact += (block.T @ block).astype(np.int64)  # counts are below 2^24, so float32 is exact
         return exact
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return np.asarray(left + right)
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> Tables:
         return _noisy_tables(total, self.schema.rows, slots(self.schema, self.bins), noise, rng)
 

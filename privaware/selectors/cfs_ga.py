@@ -64,8 +64,7 @@ class CfsGa(Selector):
     bins: int = 8
 
     def __post_init__(self) -> None:
-        rates = {"keep": self.keep, "crossover": self.crossover, "mutation": self.mutation}
-        expect_search("cfs_ga", self.columns, self.population, self.generations, **rates)
+        expect_search("cfs_ga", self)
         expect_count("cfs_ga", bins=self.bins)
 
     def cost(self, schema: Schema, noise: float) -> Event:
@@ -74,14 +73,7 @@ class CfsGa(Selector):
 
     def run(self, data: Rows, noise: float, rng: Rng) -> tuple[str, ...]:
         shared = uncertainties(release(data, self.bins, noise, rng))
-        search = Evolution(
-            population=self.population,
-            generations=self.generations,
-            keep=self.keep,
-            crossover=self.crossover,
-            mutation=self.mutation,
-            most=limit(self.columns, data.schema),
-        )
+        search = Evolution.of(self, limit(self.columns, data.schema))
         width = len(data.schema.used)
         best = search.search(width, lambda masks: merits(masks, shared), rng.initial)
         return chosen(data.schema, best)

@@ -115,8 +115,7 @@ class Pafs(Selector):
     mutation: float = 0.2
 
     def __post_init__(self) -> None:
-        rates = {"keep": self.keep, "crossover": self.crossover, "mutation": self.mutation}
-        expect_search("pafs", self.columns, self.population, self.generations, **rates)
+        expect_search("pafs", self)
         expect_count("pafs", optional=True, models=self.models)
         expect_between("pafs", 0.01, 0.99, held_out=self.held_out)
         expect_one_of("pafs", FITNESSES, fitness=self.fitness)
@@ -159,14 +158,7 @@ class Pafs(Selector):
         count = _secret_count(models, rng)  # sampled before anything is computed from rows
         train, validation = _halved(data).split(rng, (1 - self.held_out, self.held_out))
         trials = _Trials(self, train, validation, noise, rng, models)
-        search = Evolution(
-            population=self.population,
-            generations=self.generations,
-            keep=self.keep,
-            crossover=self.crossover,
-            mutation=self.mutation,
-            most=limit(self.columns, data.schema),
-        )
+        search = Evolution.of(self, limit(self.columns, data.schema))
         width = len(data.schema.used)
         if self.adaptive:
             best = search.search(width, trials.fitness, rng.initial)

@@ -93,9 +93,6 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[str, ...]]):
             exact += (block.T @ block[:, -sizes[-1] :]).astype(np.int64)  # below 2^24: exact in float32
         return exact
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return np.asarray(left + right)
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> tuple[str, ...]:
         sizes = slots(self.schema, self.bins)
         table, classes = total[: -sizes[-1]], np.diagonal(total[-sizes[-1] :])

@@ -123,9 +123,6 @@ class Moments(Sum[Data, tuple[Total, Total], tuple[np.ndarray, np.ndarray]]):
         add_second_moments(with_target, rows, 1.0, clipped(_targets(part), 1.0))
         return squares, with_target
 
-    def merge(self, left: tuple[Total, Total], right: tuple[Total, Total]) -> tuple[Total, Total]:
-        return left[0].merge(right[0]), left[1].merge(right[1])
-
     def release(self, total: tuple[Total, Total], noise: float, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
         squares, with_target = (np.asarray(each.value) for each in total)
         exact = np.concatenate([folded(squares), with_target.ravel()])

@@ -30,8 +30,7 @@ CITED = ("ours", "paper", "differs", "page", "command")
 @cache
 def stored_evidence() -> dict[str, Any]:
     """Return the content of the shipped file `advice.json`."""
-    loaded: dict[str, Any] = json.loads(files("privaware.workflow").joinpath("advice.json").read_text(encoding="utf-8"))
-    return loaded
+    return json.loads(files("privaware.workflow").joinpath("advice.json").read_text(encoding="utf-8"))
 
 
 @cache

@@ -86,8 +86,7 @@ class Audit(Summarised):
 
     @property
     def epsilon_lower(self) -> float | None:
-        lower: float | None = self.found.get("epsilon_lower")
-        return lower
+        return self.found.get("epsilon_lower")
 
     @property
     def sentence(self) -> str:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from privaware.report import _charts
-
-__all__ = ["Point", "Result", "interval", "lines", "point"]
+__all__ = ["Point", "interval", "lines", "point"]
 
 COLOURS = ("#3f7fc1", "#d07a2d", "#4b9a5f", "#a5568f", "#8a8f98", "#b5a12e", "#6b62b8", "#c1504f")
 WIDTH = 480
@@ -20,23 +17,6 @@ WIDTH = 480
 
 HEIGHT = 300
 """Height of a chart in pixels."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """Base class of results that can be written as JSON and plotted."""
-
-    def json(self) -> dict[str, Any]:
-        """Return the fields by name as plain values for JSON; nested results become dictionaries."""
-        return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
-
-    def chart(self) -> Any:
-        """Return the result as an Altair chart; raise `TypeError` unless the subclass defines a chart."""
-        raise TypeError(f"{type(self).__name__} has no chart of its own")
-
-    def plot(self, path: str | Path) -> Path:
-        """Write the chart to `path` as PNG, SVG or PDF, by the suffix of `path`, and return the path."""
-        return _charts.save(self.chart(), Path(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +72,7 @@ def point(curve: str, x: float, scores: Sequence[float], confidence: float = 0.9
     )
 
 
-def lines(
-    points: Sequence[Point], *, x: str = "epsilon", y: str = "accuracy", log: bool = True, title: str = ""
-) -> Any:
+def lines(points: Sequence[Point], *, x: str = "epsilon", y: str = "accuracy", log: bool = True) -> Any:
     """Return a chart of the curves through `points`, with their intervals as shaded bands.
 
     `x` and `y` are the titles of the axes. With `log`, the x axis is logarithmic.
@@ -114,8 +92,7 @@ def lines(
     band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=y, scale=alt.Scale(zero=False)), y2="high:Q")
     line = base.mark_line(strokeWidth=2.5).encode(y="y:Q", strokeDash=dash)
     dots = base.mark_point(size=30, filled=True, opacity=1).encode(y="y:Q")
-    chart = (band + line + dots).properties(width=WIDTH, height=HEIGHT)
-    return _styled(chart.properties(title=title) if title else chart)
+    return _styled((band + line + dots).properties(width=WIDTH, height=HEIGHT))
 
 
 def _styled(chart: Any) -> Any:
@@ -125,19 +102,4 @@ def _styled(chart: Any) -> Any:
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=13, titleFontSize=13, titleFontWeight="normal", gridOpacity=0.4)
         .configure_legend(labelFontSize=13)
-        .configure_title(fontSize=14, fontWeight="normal", anchor="start")
     )
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "json"):
-        return value.json()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    return value

@@ -206,9 +206,6 @@ class CellSums(Sum[Data, np.ndarray, np.ndarray]):
     def partial(self, part: Data) -> np.ndarray:
         return self.cells.exact(self.model, part, self.constant)
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.laplace(total, noise=noise, sensitivity=self.sensitivity))
 

@@ -22,6 +22,7 @@ import numpy as np
 from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware._summary import Summarised
+from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
 from privaware.schema import Schema
@@ -143,7 +144,7 @@ def advise(
     >>> len(advise("wisconsin").advice) > 0
     True
     """
-    expect_accuracy(accuracy)
+    expect(accuracy is None or 0 < accuracy < 1, "", "--accuracy as a fraction between 0 and 1, such as 0.9", accuracy)
     options = _options(run_options, pilot)
     source = resolve(data, options)
     schema, delta = source.schema, options.delta_for(source.schema)
@@ -174,12 +175,6 @@ def _options(run_options: RunArguments, pilot: float | None) -> RunOptions:
     if pilot is None and run_options.get("out") is not None:
         raise WrongInput("expected --pilot with --out, the folder of its released score; leave --out out without one")
     return RunOptions.of(run_options if pilot is not None else {**run_options, "dry_run": True})
-
-
-def expect_accuracy(accuracy: float | None) -> None:
-    """Raise `WrongInput` for an accuracy that is not above 0 and below 1; None is allowed."""
-    if accuracy is not None and not 0 < accuracy < 1:
-        raise WrongInput(f"expected --accuracy as a fraction between 0 and 1, such as 0.9, got {accuracy!r:.40}")
 
 
 def expect_table(schema: Schema) -> None:

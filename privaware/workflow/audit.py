@@ -238,7 +238,8 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
         )
     game = MembershipGame(mechanism=plan.mechanism, settings=asked)
     game.expect_possible(plan.schema)
-    noise = _noise_of_a_quarter(plan)
+    quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
+    noise = accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
     free = replace(
         plan,
         mechanism=game,
@@ -260,15 +261,6 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
     result = replace(result, owner_only=private)
     run.publish_result(FILE, {**result.json(), "plan": free.sentences})
     return result
-
-
-def _noise_of_a_quarter(plan: Plan) -> float:
-    """Return the noise multiplier at which a model trained on a quarter of the rows has the epsilon of `plan`.
-
-    The cost is computed as for `plan` with a quarter of its declared rows, at least one.
-    """
-    quarter = replace(plan, schema=replace(plan.schema, rows=max(plan.schema.rows // 4, 1)))
-    return accounting.calibrate(lambda noise: quarter.at(noise).event, plan.epsilon, plan.delta)
 
 
 def _result(

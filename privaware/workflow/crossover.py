@@ -36,7 +36,7 @@ from privaware._summary import Summarised
 from privaware._validate import expect, expect_positive
 from privaware.errors import BudgetExceeded
 from privaware.ledger import Ledger
-from privaware.report._charts import svg
+from privaware.report._charts import save, svg
 from privaware.workflow._comparison import ComparisonScores, correct
 from privaware.workflow._comparison_plan import (
     EVALUATION,
@@ -49,7 +49,7 @@ from privaware.workflow._comparison_plan import (
 )
 from privaware.workflow._contenders import Contender, contender
 from privaware.workflow._crossing import Crossing, crossing
-from privaware.workflow._curves import Point, Result, lines, point
+from privaware.workflow._curves import Point, lines, point
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.plan import Plan
@@ -70,7 +70,7 @@ DRY = "this is a dry run, so nothing was charged"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Crossover(Summarised, Result):
+class Crossover(Summarised):
     """The crossover epsilon, both score curves, and the total cost; `models` are the two models by their names.
 
     In a dry run `crossover` is None, and the curves have no points. `repeats` is the number of trainings of each model
@@ -141,6 +141,10 @@ class Crossover(Summarised, Result):
     def chart(self) -> Any:
         """Return a chart of both curves with their intervals."""
         return lines([each for points in self.curves.values() for each in points], y="score")
+
+    def plot(self, path: str | Path) -> Path:
+        """Write the chart to `path` as PNG, SVG or PDF, by the suffix of `path`, and return the path."""
+        return save(self.chart(), Path(path))
 
 
 def _point_json(point: Point) -> dict[str, Any]:

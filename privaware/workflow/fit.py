@@ -286,7 +286,8 @@ def fit(
     ('majority', True, True)
     """
     options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device, ray=ray)
-    saved = plan_to_write(plan, options.dry_run)
+    writes = options.dry_run and isinstance(plan, (str, Path)) and not Path(plan).exists()
+    saved = Path(plan) if writes else None  # the new file to which a dry run writes its plan
     rules = Policy.read(policy)
     recipe = Recipe.of(
         None if saved else plan,
@@ -394,12 +395,3 @@ def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str
     if features and "features" in chosen:
         raise WrongInput("expected features once, got them as --features and as --set features")
     return chosen | ({"features": described_features(features)} if features else {})
-
-
-def plan_to_write(plan: Any, dry_run: bool) -> Path | None:
-    """Return the new file to which a dry run writes its plan.
-
-    Return None if `dry_run` is false, or if `plan` is an existing file, a mapping or None.
-    """
-    is_path = isinstance(plan, (str, Path)) and not Path(plan).exists()
-    return Path(plan) if dry_run and is_path else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -43,6 +42,7 @@ from privaware.workflow._torch_rows import (
     rows_of_all,
 )
 from privaware.workflow.run.options import expect_device
+from privaware.workflow.run.output import sha256
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress, to_stderr
 from privaware.workflow.run.row_ledger import known_path, register_rows
@@ -254,8 +254,7 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
             raise WrongInput("expected one of optimizer and update, got both")
         return torch_optimizer(optimizer, module, lr)
     if "update" in more:
-        update: Update = more["update"]
-        return update
+        return more["update"]
     if lr is None:
         raise WrongInput("expected lr, the learning rate, or an optimizer that has its own, got neither")
     return sgd(lr)
@@ -311,7 +310,7 @@ def _bound_to(entry: Entry, digest: str) -> str:
 
 def _files(path: Path) -> dict[str, str]:
     """Return {file name: SHA-256} for the file at `path`, in the form in which a closing entry lists files."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {path.name: sha256(path)}
 
 
 def _finished_charge(ledger: Ledger, run: str, saved: Checkpoint) -> Entry | None:
@@ -360,8 +359,7 @@ def _array(values: Any) -> np.ndarray:
     import torch
 
     tensor = torch.as_tensor(values).detach().cpu()
-    plain: np.ndarray = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
-    return plain
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
 def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:

@@ -25,7 +25,6 @@ from torch import nn
 
 from privaware import accounting
 from privaware.attacks import _bounds
-from privaware.attacks._canary_examples import canary_examples
 from privaware.attacks._evidence import ALARM, SHOWN, Evidence, evidence_of_canaries
 from privaware.attacks._gradient_canaries import gradient_canaries
 from privaware.attacks._row_canaries import row_canaries
@@ -39,6 +38,7 @@ from privaware.learners.linear import Linear
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.testing import example, rows_for
+from research.comparisons._canary_examples import canary_examples
 
 DELTA = 1e-5
 FULL = Descent(steps=2, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))

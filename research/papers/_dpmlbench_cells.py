@@ -9,14 +9,18 @@ nothing. Hand-DP scatters the 32 x 32 image, so its networks see 8 x 8 maps, whi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from privaware import registry
 from privaware.bench import Result, Settings
-from privaware.bench._cells import TrainingPlace, batches, dry_prices, measure_cells
+from privaware.bench._cells import CellOutcome, TrainingPlace, attacked, batches, learner_of, noise_of, train_cells
+from privaware.bench._prices import Prices
+from privaware.bench._rows import bench_schema
 from privaware.errors import WrongInput
+from privaware.learners import find_learner
 from research.papers._runner import Bench
 from research.papers._training import network
 
@@ -203,6 +207,47 @@ def quick(full: Settings) -> Settings:
     settings = {**full["settings"], "epochs": 1.0, **QUICK.get(full["algorithm"], {})}
     shadow = {"shadow": {**full["shadow"], "epochs": 1.0}} if "shadow" in full else {}
     return {**full, **shadow, "rows": small, "settings": settings, "epsilon": full["epsilon"] and 1000.0}
+
+
+def dry_prices(cells: Sequence[Settings], prices: Prices) -> None:
+    """Compute the noise multiplier of every cell that `prices` lacks, and store it there; nothing is trained.
+
+    No row of built-in data is read; the user's own files are read for their schema. Baselines and algorithms without a
+    proven guarantee need no stored number. Cells that differ only in seed, network or attacks have the same noise
+    multiplier: all but the first of them in this process are skipped.
+    """
+    for cell in cells:
+        asked = {
+            name: value for name, value in cell.items() if name not in ("seed", "network", "architecture", "attacks")
+        }
+        key = json.dumps(asked, sort_keys=True)
+        if key in _asked:
+            continue
+        make = find_learner(cell["algorithm"])
+        schema, public = bench_schema(cell["rows"], make)
+        learner = learner_of(cell, public=public)
+        noise_of(cell, partial(learner.cost, schema), prices)
+        _asked.add(key)
+
+
+_asked: set[str] = set()
+"""Keys of the cells whose noise multiplier `dry_prices` computed in this process."""
+
+
+def measure_cells(place: TrainingPlace, cells: Sequence[Settings]) -> list[CellOutcome] | None:
+    """Train the cells of one batch, attack their models, and return an outcome for each cell, in the order of `cells`.
+
+    Each `result` has scores and results of attacks. Only models of cells with attacks are attacked. Return None, and
+    train nothing, if the deadline of `place` is over.
+    """
+    outcomes = train_cells(place, cells)
+    if outcomes is None:
+        return None
+    at = [at for at, outcome in enumerate(outcomes) if outcome.model is not None]
+    results = list(attacked(place, [cells[one] for one in at], [outcomes[one].model for one in at]))
+    for one, result in zip(at, results, strict=True):
+        outcomes[one] = CellOutcome(result={**outcomes[one].result, **result}, seconds=outcomes[one].seconds)
+    return outcomes
 
 
 def run_population(bench: Bench, wanted: Sequence[Settings]) -> Iterator[Result]:

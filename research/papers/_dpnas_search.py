@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from research.papers._dpnas_runs import CASES, HELD_OUT, halves, rows
 from research.papers._runner import Bench
 
 if TYPE_CHECKING:
+    from privaware.strategies._dpnas.cells import Cell
     from privaware.strategies.dpnas import DpNas
 
 __all__ = ["charged", "search"]
@@ -33,7 +36,7 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
     `variant` is the search as it is ("dp"), with the batches, learning rates and updates that the paper prints
     ("paper_controller"), with cells at random throughout ("uniform"), or with plain SGD ("sgd").
     """
-    from privaware.strategies._dpnas.cells import operation_shares, uniform_cells
+    from privaware.strategies._dpnas.cells import uniform_cells
     from privaware.strategies._strategy import Runtime
 
     variant, seed = settings["variant"], settings["seed"]
@@ -59,6 +62,22 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
         "curve": recorder.curve,
         "rates": {f"{lr:g}": score for lr, score in rates.items()},
         "settings": repr(strategy),
+    }
+
+
+def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
+    """Return the relative frequency of each operation in `cells`, by kind and name of the operation.
+
+    "operations" has all operations, "activations" the convolutions (each named after its activation), and "pools" the
+    pooling operations. Frequencies of a kind add up to 1, or are 0 if `cells` have no operation of the kind.
+    """
+    from privaware.models.dpnas import OPERATIONS
+
+    counted = Counter(op for cell in cells for op in cell)
+    kinds = {"operations": OPERATIONS, "activations": OPERATIONS[4:], "pools": ("max_pool", "average_pool")}
+    return {
+        kind: {op: counted[op] / max(sum(counted[other] for other in ops), 1) for op in ops}
+        for kind, ops in kinds.items()
     }
 
 

@@ -139,9 +139,10 @@ def distil(bench: Bench, settings: Settings) -> Result:
 
     Writes prior_small.safetensors and prior_small.json beside the store, and resumes as pretraining does.
     """
-    from privaware.features._prior.student import StudentShape, save_student
+    from privaware.features._prior.student import StudentShape
     from privaware.features.prior import Prior
-    from research.pretraining.distillation import Distillation, DistillationRecipe
+    from research.pretraining.distillation import Distillation, DistillationRecipe, folded
+    from research.pretraining.weights_files import save_student
 
     chosen = {name: value for name, value in settings.items() if name not in ("steps", "shape")}
     recipe = DistillationRecipe(**chosen, shape=StudentShape(**settings.get("shape", {})))
@@ -151,7 +152,7 @@ def distil(bench: Bench, settings: Settings) -> Result:
     loss = train_resumed(training, settings["steps"], file, bench)
     teacher_digest = hashlib.sha256(Path(teacher.file).read_bytes()).hexdigest()
     facts = _facts("small", recipe, training.step_number, settings, bench) | {"teacher": teacher_digest}
-    save_student(file, training.student.folded(), facts)
+    save_student(file, folded(training.student), facts)
     return {"steps": training.step_number, "loss": loss, "sha256": _write_note(file, facts, recipe)}
 
 
@@ -168,6 +169,7 @@ def views(bench: Bench, settings: Settings) -> Result:
     from privaware.features.prior import Prior
     from research.pretraining.images import SyntheticImages
     from research.pretraining.prior_views import measure_views
+    from research.pretraining.weights_files import save_views
 
     prior = Prior(weights=settings.get("weights"))
     weights = load(prior.file, bench.device)
@@ -198,7 +200,7 @@ def views(bench: Bench, settings: Settings) -> Result:
         "torch": torch.__version__,
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    measured.save(file, facts)
+    save_views(file, measured, facts)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     file.with_suffix(".json").write_text(json.dumps({**facts, "sha256": digest}, indent=2) + "\n")
     return {"entries": len(measured.dictionary.entries), "sha256": digest}
@@ -236,8 +238,8 @@ def feature_heads(bench: Bench, cells: Sequence[Settings]) -> Iterator[Result]:
 
 def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench: Bench, file: Path) -> str:
     """Weights and statistics in one file, and a note that says how they came about."""
-    from privaware.features._prior.weights import save
     from research.pretraining.prior_statistics import measure, measure_scattering
+    from research.pretraining.weights_files import save_prior
 
     recipe_used, rows = training.recipe, settings["statistics"]
     pools = {name: getattr(prior, name) for name in ("depths", "pools", "normed", "mirror")}
@@ -248,7 +250,7 @@ def _write_prior(item: str, training: Any, prior: Any, settings: Settings, bench
         "width": str(recipe_used.width),
         "stride": str(getattr(recipe_used, "stride", 1)),
     }
-    save(file, training.network, statistics, scattering, prior.normed, facts)
+    save_prior(file, training.network, statistics, scattering, prior.normed, facts)
     return _write_note(file, facts, recipe_used)
 
 

@@ -23,8 +23,8 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     import torch
 
     from privaware.bench._provenance import commit, machine
-    from privaware.learners._table_network import save
     from research.pretraining.table_network import TablePretraining, TableRecipe
+    from research.pretraining.weights_files import save_table_network
 
     chosen = {name: value for name, value in settings.items() if name != "steps"}
     training = TablePretraining(TableRecipe(**chosen), bench.device)
@@ -40,7 +40,7 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
         "machine": machine(bench.device),
         "torch": torch.__version__,
     }
-    save(file, training.network, facts)
+    save_table_network(file, training.network, facts)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     note = {**facts, "recipe": asdict(training.recipe), "sha256": digest}
     file.with_suffix(".json").write_text(json.dumps(note, indent=2) + "\n")

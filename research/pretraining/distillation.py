@@ -27,7 +27,7 @@ from privaware.features._prior.student import Student, StudentShape
 from research.pretraining.augmentation import DRAWS, augment
 from research.pretraining.images import SyntheticImages, generator_for
 
-__all__ = ["Distillation", "DistillationRecipe"]
+__all__ = ["Distillation", "DistillationRecipe", "folded"]
 
 Teacher = Callable[[Tensor], Tensor]
 """Maps views in [-1, 1] to features of shape (rows, columns), not normalised."""
@@ -182,3 +182,39 @@ def _principal_axes(features: _Features, views: Tensor, count: int) -> Tensor:
         moments = moments + rows.T @ rows
     _, vectors = torch.linalg.eigh(moments / len(views))
     return vectors[:, -count:].flip(1)
+
+
+@torch.no_grad()
+def folded(student: Student) -> Student:
+    """Return a copy of `student`, a network with batch norms, without them, on the CPU and without gradients.
+
+    The copy agrees with `student` in evaluation mode while no activation exceeds `LARGEST_ACTIVATION`.
+    """
+    plain = Student(student.shape, learning=False)
+    for name, part in student.named_modules():
+        if isinstance(part, nn.Sequential) and isinstance(part[-1], nn.BatchNorm2d | nn.BatchNorm1d):
+            _fold(part[0], part[1], plain.get_submodule(name))
+    plain.output.load_state_dict(student.output.state_dict())
+    scale, shift = _scale_and_shift(student.norm)
+    plain.hidden.bias += plain.hidden.weight @ shift.cpu()  # type: ignore[operator]
+    plain.hidden.weight *= scale.cpu()  # type: ignore[operator]
+    return plain.eval().requires_grad_(False)
+
+
+def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """Return the scale and the shift that a batch norm in evaluation mode applies to each column."""
+    assert isinstance(norm, nn.BatchNorm2d | nn.BatchNorm1d)
+    assert norm.running_var is not None
+    assert norm.running_mean is not None
+    scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+    return scale, norm.bias - norm.running_mean * scale
+
+
+def _fold(linear: nn.Module, norm: nn.Module, into: nn.Module) -> None:
+    """Write to `into`, which has a bias, a layer that equals `linear` and then the batch norm `norm` in evaluation."""
+    assert isinstance(linear, nn.Conv2d | nn.Linear)
+    assert isinstance(into, nn.Conv2d | nn.Linear)
+    assert into.bias is not None
+    scale, shift = _scale_and_shift(norm)
+    into.weight.copy_(linear.weight * scale.reshape(-1, *[1] * (linear.weight.ndim - 1)))
+    into.bias.copy_(shift if linear.bias is None else shift + scale * linear.bias)

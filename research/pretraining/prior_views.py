@@ -10,9 +10,10 @@ from torch.nn import functional
 
 from privaware.features._prior.maps import feature_maps
 from privaware.features._prior.views import CodeWhitening, Dictionary, ViewStatistics, view_parts
-from privaware.features._prior.whitening import Statistics
-from privaware.features._rounded_tensors import restored, rounded
+from privaware.features._rounded_tensors import restored
 from research.pretraining.images import generator_for
+from research.pretraining.prior_statistics import statistics_of
+from research.pretraining.weights_files import rounded
 
 __all__ = ["CodeMoments", "learn_dictionary", "measure_views"]
 
@@ -56,7 +57,7 @@ def measure_views(
                 moments.add(codes)
                 yield maps
 
-        maps = Statistics.of(pooled(), depths, pools)
+        maps = statistics_of(pooled(), depths, pools)
     return ViewStatistics(maps=maps, dictionary=dictionary, codes=moments.whitening(), depth=depth, metadata={})
 
 

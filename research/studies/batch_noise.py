@@ -25,8 +25,8 @@ import numpy as np
 
 from privaware import accounting
 from privaware.errors import WrongInput
-from privaware.workflow._curves import Point, Result, lines, point
-from research.studies._result import Curves
+from privaware.workflow._curves import Point, lines, point
+from research.studies._result import Curves, Result
 from research.studies._sweep import sweep
 from research.studies._trials import Outcome, Rows, Setting, Trial, note
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.workflow._curves import Point, Result, lines
+from privaware.workflow._curves import Point, lines
+from research.studies._result import Result
 
 __all__ = ["cost_of_privacy", "Cost"]
 

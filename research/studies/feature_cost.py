@@ -30,7 +30,8 @@ import numpy as np
 from privaware import accounting
 from privaware.errors import WrongInput
 from privaware.events import Gaussian
-from privaware.workflow._curves import Point, Result, lines
+from privaware.workflow._curves import Point, lines
+from research.studies._result import Result
 
 __all__ = ["feature_cost", "FeatureCost", "worth"]
 

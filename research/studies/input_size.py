@@ -30,7 +30,8 @@ import numpy as np
 from privaware import models
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.workflow._curves import Point, Result, lines, point
+from privaware.workflow._curves import Point, lines, point
+from research.studies._result import Result
 from research.studies._trials import Setting
 
 __all__ = ["input_size", "InputSize"]

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from privaware.errors import WrongInput
-from privaware.workflow._curves import Point, Result, lines, point
+from privaware.workflow._curves import Point, lines, point
+from research.studies._result import Result
 from research.studies._sweep import sweep
 from research.studies._trials import Outcome, Rows, Setting, Trial
 

@@ -11,11 +11,11 @@ from torch import nn
 
 from privaware import accounting
 from privaware.attacks import _bounds
-from privaware.attacks._canary_examples import canary_examples
 from privaware.attacks._gradient_canaries import CanaryScores
 from privaware.descent import Descent, FullBatch, Poisson, flat, sgd
 from privaware.descent._training import Training
 from privaware.noise import Rng
+from research.comparisons._canary_examples import canary_examples
 
 EPSILON, DELTA = 4.0, 1e-5
 FULL = Descent(steps=2, sampler=FullBatch(), clip=flat(1.0), update=sgd(0.1))

@@ -20,7 +20,6 @@ from privaware.errors import WrongInput
 from privaware.features._prior.maps import backbone
 from privaware.features._prior.student import LARGEST_ACTIVATION, load_student
 from privaware.features._prior.weights import load as load_weights
-from privaware.features._prior.weights import save
 from privaware.features.prior import NETWORKS, Prior
 from privaware.learners.linear import Linear
 from privaware.models import build
@@ -28,6 +27,7 @@ from privaware.schema import Column, Schema
 from privaware.workflow.load import load
 from research.pretraining.images import SyntheticImages
 from research.pretraining.prior_statistics import measure, measure_scattering
+from research.pretraining.weights_files import save_prior, statistics_tensors
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
 
@@ -50,7 +50,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
     network = backbone(10, 1, np.random.default_rng(1))
     statistics = measure(network, SOURCE, rows=32, first=9, depths=(0, 2), pools=(4, 2), normed=False)
     metadata = {"depth": "10", "width": "1"}
-    save(file, network, statistics, measure_scattering(SOURCE, rows=32, first=9, device="cpu"), False, metadata)
+    save_prior(file, network, statistics, measure_scattering(SOURCE, rows=32, first=9, device="cpu"), False, metadata)
     return str(file)
 
 
@@ -167,7 +167,7 @@ def test_model_of_half_precision_weights_loads_with_a_warning() -> None:
 def test_weights_file_in_half_precision_is_still_read(weights: str, tmp_path: Path) -> None:
     rounded = load_weights(weights)
     tensors = {f"network.{name}": value.half() for name, value in rounded.network.state_dict().items()}
-    tensors |= {name: value for name, value in rounded.statistics.tensors().items() if "root" not in name}
+    tensors |= {name: value for name, value in statistics_tensors(rounded.statistics).items() if "root" not in name}
     for mode, block in enumerate(rounded.statistics.covariances):
         at = torch.triu_indices(*block.shape)
         tensors[f"covariance.{mode}"] = block[at[0], at[1]].half()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from privaware.features._rounded_tensors import FEWEST_ENTRIES, SCALE, restored, restored_symmetric, rounded
-from privaware.features._rounded_tensors import rounded_symmetric as rounded_matrix
+from privaware.features._rounded_tensors import SCALE, restored, restored_symmetric
+from research.pretraining.weights_files import FEWEST_ENTRIES, rounded
+from research.pretraining.weights_files import rounded_symmetric as rounded_matrix
 
 GENERATOR = torch.Generator().manual_seed(1)
 

@@ -14,9 +14,9 @@ from privaware.data import Data
 from privaware.events import Disjoint, Pure, RandomisedResponse
 from privaware.learners.label_mst import LabelMst, candidates
 from privaware.noise import Rng
-from privaware.noise._response import response_probabilities
 from privaware.schema import Column, Schema
 from privaware.testing import Recorder, rows_for
+from tests.noise.response_table import response_probabilities
 
 TABLE = Schema(
     columns=(Column(name="a", low=-1, high=1), Column(name="b", low=-1, high=1)),

@@ -15,14 +15,16 @@ import numpy as np
 def tiny_prior() -> dict[str, object]:
     """Settings of the feature `prior` that use such a file; it is removed when Python ends."""
     from privaware.features._prior.maps import backbone
-    from privaware.features._prior.weights import save
     from research.pretraining.images import SyntheticImages
     from research.pretraining.prior_statistics import measure
+    from research.pretraining.weights_files import save_prior
 
     folder = Path(tempfile.mkdtemp(prefix="privaware-tiny-prior-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     network = backbone(10, 1, np.random.default_rng(1), stride=8)
     source = SyntheticImages(seed=3, size=24, generators=2, each=4)
     statistics = measure(network, source, rows=64, first=9, depths=(0, 2), pools=(2, 1), normed=False)
-    save(folder / "prior.safetensors", network, statistics, None, False, {"depth": "10", "width": "1", "stride": "8"})
+    save_prior(
+        folder / "prior.safetensors", network, statistics, None, False, {"depth": "10", "width": "1", "stride": "8"}
+    )
     return {"weights": str(folder / "prior.safetensors"), "depths": [0, 2], "pools": [2, 1]}

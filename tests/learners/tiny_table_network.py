@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from privaware.learners._table_network import TableNetwork, save
+from privaware.learners._table_network import TableNetwork
+from research.pretraining.weights_files import save_table_network
 
 
 @cache
@@ -18,5 +19,5 @@ def tiny_table_network() -> str:
     network = TableNetwork(width=8, blocks=1, heads=1)
     torch.nn.init.normal_(network.head.weight, std=0.05)
     file = Path(tempfile.mkdtemp()) / "tiny.safetensors"
-    save(file, network, {})
+    save_table_network(file, network, {})
     return str(file)

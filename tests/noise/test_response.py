@@ -11,7 +11,8 @@ from scipy import stats
 
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.noise._response import randomised_response, response_probabilities, small_uniforms
+from privaware.noise._response import randomised_response, small_uniforms
+from tests.noise.response_table import response_probabilities
 
 
 def by_definition(allowed: np.ndarray, epsilon: float) -> np.ndarray:

@@ -22,7 +22,7 @@ from privaware.models.spaces import Space
 from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.strategies._dpnas import weights as _dpnas_weights
-from privaware.strategies._dpnas.cells import operation_shares, point_of, uniform_cells
+from privaware.strategies._dpnas.cells import point_of, uniform_cells
 from privaware.strategies._search import Search
 from privaware.strategies._strategy import Runtime
 from privaware.strategies.dpnas import DpNas
@@ -238,7 +238,6 @@ def test_search_learns_classes_that_differ_by_brightness() -> None:
     proposals = result.proposals(40, np.random.default_rng(1))
     assert proposals == result.proposals(40, np.random.default_rng(1))
     assert len(set(proposals)) > 1
-    assert sum(operation_shares(proposals)["operations"].values()) == pytest.approx(1.0)
 
 
 def test_interrupted_search_resumes_bit_for_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -267,15 +266,6 @@ def test_cells_are_points_of_the_space() -> None:
     for cell in uniform_cells(5, 5, np.random.default_rng(2)):
         assert tuple(space.canonical(point_of(cell)).values()) == cell
         assert space.settings(point_of(cell))["architecture"]["cell"] == list(cell)
-
-
-def test_operation_shares_are_within_their_kind() -> None:
-    cells = [("selu", "selu", "tanh"), ("max_pool", "max_pool", "average_pool"), ("zero",) * 3]
-    shares = operation_shares(cells)
-    assert shares["activations"]["selu"] == pytest.approx(2 / 3)
-    assert shares["pools"] == {"max_pool": pytest.approx(2 / 3), "average_pool": pytest.approx(1 / 3)}
-    assert shares["operations"]["zero"] == pytest.approx(1 / 3)
-    assert operation_shares([])["pools"] == {"max_pool": 0.0, "average_pool": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from scipy import stats
 
 from privaware.errors import WrongInput
 from privaware.noise import Rng
-from privaware.noise._response import response_probabilities
 from privaware.testing._call import Call, make_call
 from privaware.testing._likelihood import choice_probabilities, log_ratio
+from tests.noise.response_table import response_probabilities
 
 
 def calls(kind: str, exact: Any, other: Any, **public: Any) -> tuple[Call, Call]:

@@ -109,8 +109,7 @@ def _fused(stack: Stack, parts: list[Any], before_conv: bool) -> Callable[[Tenso
         output, channels_first = _FusedBlock.apply(inputs, weight_leaf, bias_leaf, *parameters)
         if channels_first is not None:
             output.channels_first = channels_first
-        images: Tensor = output
-        return images
+        return output
 
     return forward
 

@@ -34,8 +34,7 @@ def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequen
         parameters = [stack.parameter(call.conv.weight) for call in calls if call.conv is not None]
         weights = [weight for _, weight in parameters if weight is not None]
         leaves = [_leaf(stack, name, weight, first) for name, weight in parameters]
-        output: Tensor = _CellNodes.apply(first, calls, graph.nodes, weights, graph.node_dtype, *leaves)
-        return output
+        return _CellNodes.apply(first, calls, graph.nodes, weights, graph.node_dtype, *leaves)
 
     return node_outputs
 

@@ -26,6 +26,5 @@ def is_max_pool_2x2(layer: nn.Module) -> bool:
 def max_pool_2x2(inputs: Tensor) -> Tensor:
     """Return the maxima of 2 x 2 blocks of `inputs` (n, channels, height, width); drop an odd last line or column."""
     if inputs.ndim == 4 and inputs.numel() and elementwise.fits(inputs):
-        maxima: Tensor = BlockMaxima.apply(inputs.contiguous())
-        return maxima
+        return BlockMaxima.apply(inputs.contiguous())
     return F.max_pool2d(inputs, 2)

@@ -7,7 +7,7 @@ coefficients' covariance, which is stored as an upper triangle in half precision
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,33 +51,6 @@ class ScatteringStatistics:
     mean: Tensor
     scale: Tensor
     covariance: Tensor
-
-    @classmethod
-    def of(cls, batches: Iterable[Tensor]) -> ScatteringStatistics:
-        """Return the statistics over batches of coefficients (rows, 243, h, w)."""
-        count, total, square = 0, torch.zeros(()), torch.zeros(())
-        for batch in batches:
-            rows = batch.transpose(0, 1).flatten(1).double()
-            total = total.to(rows) + rows.sum(1)
-            square = square.to(rows) + rows @ rows.T
-            count += rows.shape[1]
-        mean = total / count
-        raw = square / count - mean[:, None] * mean
-        scale = raw.diagonal().clamp(min=1e-12).sqrt()
-        covariance = raw / (scale[:, None] * scale)
-        return cls(mean=mean.float().cpu(), scale=scale.float().cpu(), covariance=covariance.float().cpu())
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store by name: mean and scale in single precision, the covariance in half precision.
-
-        Of the covariance only the upper triangle is stored. Scales span decades, so they need single precision.
-        """
-        at = torch.triu_indices(*self.covariance.shape)
-        return {
-            "scatter.mean": self.mean,
-            "scatter.scale": self.scale,
-            "scatter.covariance": self.covariance[at[0], at[1]].half(),
-        }
 
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> ScatteringStatistics:

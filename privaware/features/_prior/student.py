@@ -3,7 +3,8 @@
 It has residual blocks of plain convolutions, and two dense layers.
 
 During training every convolution has a batch norm, whose statistics come from synthetic images. Batch norms are folded
-into the weights before the network is saved, so an image passes only convolutions and sums.
+into the weights before the network is saved (`research/pretraining/distillation.py`), so an image passes only
+convolutions and sums.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from privaware.features._rounded_tensors import read_rounded, rounded
+from privaware.features._rounded_tensors import read_rounded
 
-__all__ = ["Student", "StudentShape", "load_student", "save_student"]
+__all__ = ["Student", "StudentShape", "load_student"]
 
 STEM = 5
 """Side in pixels of the filters of the first convolution, which has stride 2."""
@@ -91,24 +91,7 @@ class Student(nn.Module):
             x = stage(x)
             pooled.append(functional.adaptive_avg_pool2d(x, pool).flatten(1))
         rows = torch.cat(pooled, 1).to(self.output.weight.dtype)
-        predicted: Tensor = self.output(functional.relu(self.hidden(self.norm(rows)), inplace=True))
-        return predicted
-
-    @torch.no_grad()
-    def folded(self) -> Student:
-        """Return a copy of this network (`learning`) without batch norms, on the CPU and without gradients.
-
-        The copy agrees with this network in evaluation mode while no activation exceeds `LARGEST_ACTIVATION`.
-        """
-        plain = Student(self.shape, learning=False)
-        for name, part in self.named_modules():
-            if isinstance(part, nn.Sequential) and isinstance(part[-1], nn.BatchNorm2d | nn.BatchNorm1d):
-                _fold(part[0], part[1], plain.get_submodule(name))
-        plain.output.load_state_dict(self.output.state_dict())
-        scale, shift = _scale_and_shift(self.norm)
-        plain.hidden.bias += plain.hidden.weight @ shift.cpu()  # type: ignore[operator]
-        plain.hidden.weight *= scale.cpu()  # type: ignore[operator]
-        return plain.eval().requires_grad_(False)
+        return self.output(functional.relu(self.hidden(self.norm(rows)), inplace=True))
 
     def prepared(self, device: str) -> Student:
         """Move the network to `device`, and return it.
@@ -151,25 +134,6 @@ def _convolution(inputs: int, outputs: int, side: int, stride: int, learning: bo
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs)) if learning else convolution
 
 
-def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return the scale and the shift that a batch norm in evaluation mode applies to each column."""
-    assert isinstance(norm, nn.BatchNorm2d | nn.BatchNorm1d)
-    assert norm.running_var is not None
-    assert norm.running_mean is not None
-    scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
-    return scale, norm.bias - norm.running_mean * scale
-
-
-def _fold(linear: nn.Module, norm: nn.Module, into: nn.Module) -> None:
-    """Write to `into`, which has a bias, a layer that equals `linear` and then the batch norm `norm` in evaluation."""
-    assert isinstance(linear, nn.Conv2d | nn.Linear)
-    assert isinstance(into, nn.Conv2d | nn.Linear)
-    assert into.bias is not None
-    scale, shift = _scale_and_shift(norm)
-    into.weight.copy_(linear.weight * scale.reshape(-1, *[1] * (linear.weight.ndim - 1)))
-    into.bias.copy_(shift if linear.bias is None else shift + scale * linear.bias)
-
-
 @cache
 def fastest_precision(device: str) -> torch.dtype:
     """Return float16 for "cpu" on an Arm processor that computes in half precision (flag `asimdhp`), else float32.
@@ -181,15 +145,8 @@ def fastest_precision(device: str) -> torch.dtype:
     return torch.float16 if arm and flags.is_file() and "asimdhp" in flags.read_text() else torch.float32
 
 
-def save_student(file: Path, student: Student, metadata: Mapping[str, str]) -> None:
-    """Save a folded student, rounded to eight bits, and `metadata` (how it was computed), without pickle."""
-    from safetensors.torch import save_file
-
-    save_file(rounded(student.state_dict()), str(file), {**metadata, "shape": json.dumps(asdict(student.shape))})
-
-
 def load_student(file: str | Path, device: str = "cpu") -> Student:
-    """Return the student that `save_student` saved, on `device`, in evaluation mode and without gradients.
+    """Return the folded student in the weights file `file`, on `device`, in evaluation mode and without gradients.
 
     Its convolutions are in float16 on some Arm processors, otherwise in float32 (`fastest_precision(device)`). Raise
     `WrongInput` if `file` cannot be read as such a student.

@@ -28,7 +28,7 @@ from torch.nn import functional
 from privaware.errors import WrongInput
 from privaware.features._prior.maps import SIDE, feature_maps
 from privaware.features._prior.whitening import Statistics, Whitening
-from privaware.features._rounded_tensors import read_rounded, rounded
+from privaware.features._rounded_tensors import read_rounded
 
 __all__ = [
     "POOL",
@@ -90,12 +90,6 @@ class Dictionary:
         """Return the same dictionary on another device."""
         return Dictionary(mean=self.mean.to(device), white=self.white.to(device), entries=self.entries.to(device))
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store by name, on the CPU; `entries` are stored as `rounded` returns them."""
-        named = {"dictionary.mean": self.mean, "dictionary.white": self.white}
-        exact = {name: value.cpu().contiguous() for name, value in named.items()}
-        return exact | rounded({"dictionary.entries": self.entries})
-
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> Dictionary:
         """Return the dictionary from `tensors` as `restored` returns them; raise `KeyError` if one is missing."""
@@ -133,12 +127,6 @@ class CodeWhitening:
         names = ("mean", "scale", "directions", "factors")
         return CodeWhitening(rest=self.rest, **{name: getattr(self, name).to(device) for name in names})
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store by name, on the CPU; `directions` are stored as `rounded` returns them."""
-        named = {"mean": self.mean, "scale": self.scale, "factors": self.factors, "rest": torch.tensor([self.rest])}
-        exact = {f"codes.{name}": value.cpu().contiguous() for name, value in named.items()}
-        return exact | rounded({"codes.directions": self.directions})
-
     @classmethod
     def read(cls, tensors: Mapping[str, Tensor]) -> CodeWhitening:
         """Return the whitening from `tensors` as `restored` returns them; raise `KeyError` if one is missing."""
@@ -166,14 +154,6 @@ class ViewStatistics:
     codes: CodeWhitening
     depth: int
     metadata: Mapping[str, str]
-
-    def save(self, file: Path, metadata: Mapping[str, str]) -> None:
-        """Save the statistics to `file`, without pickle, with the given `metadata` instead of `self.metadata`."""
-        from safetensors.torch import save_file
-
-        tensors = self.maps.tensors() | self.dictionary.tensors() | self.codes.tensors()
-        facts = {**metadata, **self.maps.metadata(), "dictionary_depth": str(self.depth)}
-        save_file({name: value.contiguous() for name, value in tensors.items()}, str(file), facts)
 
 
 def view_parts(
@@ -217,7 +197,7 @@ def stored_view_whitening(file: str, power: float, device: str) -> Whitening:
 
 @lru_cache(maxsize=4)
 def stored_statistics(file: str, device: str) -> ViewStatistics:
-    """Return the statistics that `ViewStatistics.save` saved, with dictionary and codes on `device`.
+    """Return the statistics in the weights file `file`, with dictionary and codes on `device`.
 
     The result is cached and shared. Raise `WrongInput` if `file` is missing or cannot be read as such statistics.
     """

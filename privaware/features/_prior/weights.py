@@ -17,9 +17,9 @@ from privaware.errors import WrongInput
 from privaware.features._prior.maps import backbone
 from privaware.features._prior.scattering import ScatteringStatistics
 from privaware.features._prior.whitening import Statistics
-from privaware.features._rounded_tensors import read_rounded, rounded
+from privaware.features._rounded_tensors import read_rounded
 
-__all__ = ["PriorWeights", "load", "save"]
+__all__ = ["PriorWeights", "load"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,31 +44,8 @@ class PriorWeights:
         return ScatteringStatistics.read(self.tensors)
 
 
-def save(
-    file: Path,
-    network: nn.Module,
-    statistics: Statistics,
-    scattering: ScatteringStatistics | None,
-    normed: bool,
-    metadata: Mapping[str, str],
-) -> None:
-    """Write a weights file of the feature `prior`, without pickle, in reduced precision.
-
-    The network and the square roots of covariances are stored in eight bits, most other tensors in float16. Means and
-    scales of scattering coefficients stay in single precision. `statistics` are of the feature maps of `network`, and
-    `scattering` are of scattering coefficients, or None to leave them out. `normed` tells whether `statistics` are of
-    maps after the next group norm. `metadata` is stored as text and must contain "depth" and "width", and "stride"
-    unless it is 1, for `load`.
-    """
-    from safetensors.torch import save_file
-
-    tensors = rounded({f"network.{name}": value for name, value in network.state_dict().items()})
-    tensors |= statistics.tensors() | ({} if scattering is None else scattering.tensors())
-    save_file(tensors, str(file), {**metadata, **statistics.metadata(), "normed": str(int(normed))})
-
-
 def load(file: str | Path, device: Any = "cpu") -> PriorWeights:
-    """Return what `save` wrote to `file`, with the network in single precision on `device`.
+    """Return the content of the weights file `file`, with the network in single precision on `device`.
 
     Raise `WrongInput` if `file` is missing or cannot be read as such a file.
     """

@@ -14,7 +14,7 @@ power of 0.5 would give all directions equal variance; a smaller power keeps par
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from privaware.errors import WrongInput
-from privaware.features._rounded_tensors import restored_symmetric, rounded_symmetric, symmetric
+from privaware.features._rounded_tensors import restored_symmetric, symmetric
 
 __all__ = ["Statistics", "Whitening", "powers", "walsh"]
 
@@ -65,55 +65,8 @@ class Statistics:
     covariances: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, batches: Iterable[Sequence[Tensor]], depths: Sequence[int], pools: Sequence[int]) -> Statistics:
-        """Return the statistics over batches of maps at `depths`, each averaged to its entry of `pools`.
-
-        A batch has one tensor (rows, channels, pool, pool) for each depth. The results are on the CPU.
-        """
-        count = 0
-        sums: list[Tensor] = []
-        squares: list[Tensor] = []
-        for batch in batches:
-            coefficients = [walsh_coefficients(maps) for maps in batch]
-            modes = [m.double() for m in by_mode(coefficients)]
-            first = [c.sum(0, dtype=torch.float64) for c in coefficients]
-            second = [m.T @ m for m in modes]
-            sums = [a + b for a, b in zip(sums, first, strict=True)] if count else first
-            squares = [a + b for a, b in zip(squares, second, strict=True)] if count else second
-            count += len(coefficients[0])
-        means = [total / count for total in sums]
-        centre = by_mode([mean[None] for mean in means])
-        raw = [s / count - m[0, :, None] * m[0] for s, m in zip(squares, centre, strict=True)]
-        scales = _scales(raw, [m.shape for m in means])
-        scales_by_mode = by_mode([s[None, :, None].expand(1, *m.shape) for s, m in zip(scales, means, strict=True)])
-        scaled = [c / (s[0, :, None] * s[0]) for c, s in zip(raw, scales_by_mode, strict=True)]
-        return cls(
-            depths=tuple(depths),
-            pools=tuple(pools),
-            means=tuple(m.float().cpu() for m in means),
-            scales=tuple(s.float().cpu() for s in scales),
-            covariances=tuple(c.float().cpu() for c in scaled),
-        )
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors to store, by name.
-
-        They are means and scales in half precision, and the square roots of covariances in eight bits.
-        """
-        tensors = {}
-        for depth, mean, scale in zip(self.depths, self.means, self.scales, strict=True):
-            tensors[f"mean.{depth}"], tensors[f"scale.{depth}"] = mean.half(), scale.half()
-        for mode, block in enumerate(self.covariances):
-            tensors |= rounded_symmetric(f"root.{mode}", powers([block], -0.5, share=0.0)[0])
-        return tensors
-
-    def metadata(self) -> dict[str, str]:
-        """Return `depths` and `pools` as the metadata to store, each as JSON text."""
-        return {"depths": json.dumps(self.depths), "pools": json.dumps(self.pools)}
-
-    @classmethod
     def read(cls, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Statistics:
-        """Return the statistics from stored `tensors` and `metadata`, as the methods of these names return them.
+        """Return the statistics from the `tensors` and the `metadata` of a weights file.
 
         Raise `KeyError` if one of them is missing.
         """
@@ -226,22 +179,6 @@ def by_mode(coefficients: Sequence[Tensor]) -> list[Tensor]:
     """
     most = max(c.shape[2] for c in coefficients)
     return [torch.cat([c[:, :, m] for c in coefficients if c.shape[2] > m], 1) for m in range(most)]
-
-
-def _scales(blocks: list[Tensor], shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """Return, for each depth, the square root of each channel's mean variance over its modes; 1 if it is constant.
-
-    `blocks` are the covariances by mode, and `shapes` the (channels, modes) of each depth.
-    """
-    totals = [torch.zeros(channels, dtype=torch.float64) for channels, _ in shapes]
-    for mode, block in enumerate(blocks):
-        variance, at = block.diagonal().cpu(), 0
-        for total, (channels, modes) in zip(totals, shapes, strict=True):
-            if modes > mode:
-                total += variance[at : at + channels] / modes
-                at += channels
-    device = blocks[0].device
-    return [torch.where(t > 1e-8, t, 1.0).sqrt().to(device) for t in totals]
 
 
 def powers(blocks: list[Tensor], power: float, share: float = RIDGE) -> list[Tensor]:

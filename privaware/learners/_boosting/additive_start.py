@@ -25,14 +25,7 @@ from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
 from privaware.learners._boosting.derivatives import MOMENTUM, response
 from privaware.learners._boosting.gradient_sums import GradientSums, TargetSums, as_outputs
 from privaware.learners._boosting.monotone import Monotone
-from privaware.learners._boosting.regression import (
-    Correction,
-    ResidualClips,
-    correct,
-    is_skewed,
-    regression_start,
-    residual_spread,
-)
+from privaware.learners._boosting.regression import Correction, correct, is_skewed, regression_start, residual_spread
 from privaware.learners._boosting.splits import column_chances
 from privaware.learners._boosting.stages import Budget, CodedData, Curves, Interactions, Releases, Stage, Start
 from privaware.learners._networks.plain_descent import paced
@@ -184,7 +177,7 @@ class AdditiveStart(Learner):
         feature = Codes(cells=self.cells, numbers=math.isfinite(noises.steps))
         layout = CodedLayout(schema=schema, feature=feature, clip=CLIP)
         coded = CodedData(layout=layout, rows=data.parts.held(partial(CodedRows, layout), CodedRows.joined))
-        bias_clip = self._bias_clip(schema, noises.start)
+        bias_clip = min(self.bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * schema.rows / noises.start))
         start = self._start(coded, noises.start, bias_clip, rng)
         most_noise = layout.most_noise(noise, not schema.classes and is_skewed(float(start.bias[0]), start.unit))
         steps = self.steps if math.isfinite(noises.steps) else 0
@@ -251,26 +244,17 @@ class AdditiveStart(Learner):
             **{name: each.scaled(1 - start - check) for name, each in stages.items()},
         )
 
-    def _bias_clip(self, schema: Schema, noise: float) -> float:
-        """Return the clip of the residuals whose mean moves the bias of a regression, as a multiple of `Start.unit`.
-
-        It is `min(bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * rows / noise))`, where `noise` is the noise
-        multiplier of a release of the bias.
-        """
-        return min(self.bias_clip, max(LEAST_BIAS_CLIP, BIAS_TOLERANCE * schema.rows / noise))
-
     def _start(self, data: CodedData, noise: float, bias_clip: float, rng: Rng) -> Start:
         """Release and return the bias of each output and, for a regression, the spread of the target.
 
         For more than two classes the bias is the log frequencies minus their mean. For two classes it is the logit at
         which clipped gradients sum to zero. The unit of a classification, a factor on all steps, also follows from the
-        released frequencies (`_unit_of_classes`). `noise` is the noise multiplier of each release, and `bias_clip` is
-        the result of `_bias_clip`.
+        released frequencies (`_unit_of_classes`). `noise` is the noise multiplier of each release. `bias_clip` is the
+        clip of the residuals whose mean moves the bias of a regression, as a multiple of `Start.unit`.
         """
         layout = data.layout
         if not layout.classes:
-            clips = ResidualClips(residual=self.residual_clip, bias=bias_clip)
-            return regression_start(data, noise, clips, rng)
+            return regression_start(data, noise, rng, residual_clip=self.residual_clip, bias_clip=bias_clip)
         counts = np.maximum(release(TargetSums(classes=layout.classes), data.rows, noise, rng), noise / 2) + 0.5
         frequencies = counts / counts.sum()
         logs = np.log(frequencies)

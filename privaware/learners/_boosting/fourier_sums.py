@@ -153,7 +153,7 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
     centre = Centre.of(noisy, rows=declared, deviation=noises.feature_mean)
     rows.update(partial(_centre_features, centre=centre))
     steady = STEADY if layout.classes else STEADY_OF_NUMBERS
-    most_noise = _most_noise(layout, noises.all)
+    most_noise = MOST_NOISE * min(1.0, declared / noises.all / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
     rate = most_noise * declared / (noises.feature_steps * layout.length * response(FEATURE_STEPS))
     rate = min(rate, steady / layout.curvature) / declared
     weights = np.zeros((frequencies.shape[1], layout.outputs))
@@ -170,15 +170,6 @@ def learn_amplitudes(stage: Stage, frequencies: np.ndarray, rng: Rng) -> Amplitu
     rows.update(FeatureSums(layout=layout, weights=average, unit=stage.unit).add_outputs)
     by_output, bias = centre.outputs_for(stage.unit * average.T, np.zeros(layout.outputs))
     return Amplitudes(amplitudes=by_output.T * _feature_scale(frequencies.shape[1]), bias=bias)
-
-
-def _most_noise(layout: CodedLayout, noise: float) -> float:
-    """Return the largest standard deviation that noise may give an output, in units of `Stage.unit`.
-
-    For classes it is `MOST_NOISE * min(1, rows / noise / SURE)`, and in a regression `MOST_NOISE_OF_NUMBERS`. `noise`
-    is the noise multiplier of the one Gaussian release that costs as much as all releases of the training.
-    """
-    return MOST_NOISE * min(1.0, layout.schema.rows / noise / SURE) if layout.classes else MOST_NOISE_OF_NUMBERS
 
 
 def _kept(amplitudes: np.ndarray, deviation: float, least: float) -> float:
@@ -215,8 +206,6 @@ class FeatureMeans(ArraySum):
     `release` returns this sum plus noise, not a mean.
     """
 
-    sensitivity: float = 1.0
-
     def partial(self, part: CodedRows) -> np.ndarray:
         return np.asarray(column_sums(part.features, ROWS))
 
@@ -243,9 +232,6 @@ class FeatureSums(Sum[CodedRows, Total, np.ndarray]):
             gradients, _ = derivatives(self.layout, values, part.target[rows], self.unit, curved=False)
             add_outer_sum(total, features, gradients.T, ROWS, LATTICE)
         return total
-
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
 
     def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.gaussian(total.value, noise=noise, sensitivity=self.layout.length))

@@ -71,10 +71,10 @@ def by_code(codes: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
     """A sum of arrays over rows, released with Gaussian noise of standard deviation `noise * sensitivity`."""
 
-    sensitivity: float
-
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
+    @property
+    def sensitivity(self) -> float:
+        """The most by which adding or removing a row changes the sum, in L2 norm."""
+        return 1.0
 
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.gaussian(total, noise=noise, sensitivity=self.sensitivity))
@@ -84,12 +84,11 @@ class ArraySum(Sum[CodedRows, np.ndarray, np.ndarray]):
 class TargetSums(ArraySum):
     """The number of rows of each class (classes,) or, if `classes` is 0, the sum of the targets (1,).
 
-    Targets are in [-1, 1]. `release` adds Gaussian noise. Adding or removing a row changes the sums by at most
-    `sensitivity` in L2 norm.
+    Targets are in [-1, 1]. `release` adds Gaussian noise. Adding or removing a row changes the sums by at most 1
+    in L2 norm.
     """
 
     classes: int
-    sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
         if self.classes:
@@ -107,7 +106,7 @@ class ClassCounts(ArraySum):
     layout: CodedLayout
 
     @property
-    def sensitivity(self) -> float:  # type: ignore[override]
+    def sensitivity(self) -> float:
         return math.sqrt(1 + len(self.layout.levels))
 
     def partial(self, part: CodedRows) -> np.ndarray:
@@ -136,7 +135,7 @@ class GradientSums(ArraySum):
     unit: float
 
     @property
-    def sensitivity(self) -> float:  # type: ignore[override]
+    def sensitivity(self) -> float:
         return self.layout.length * self.layout.basis.length
 
     def partial(self, part: CodedRows) -> np.ndarray:
@@ -225,7 +224,7 @@ class LeafSums(ArraySum):
     unit: float
 
     @property
-    def sensitivity(self) -> float:  # type: ignore[override]
+    def sensitivity(self) -> float:
         return math.hypot(self.layout.length, SECOND_WEIGHT)
 
     def partial(self, part: CodedRows) -> np.ndarray:

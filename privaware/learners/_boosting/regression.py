@@ -38,7 +38,6 @@ __all__ = [
     "Correction",
     "GainSums",
     "OutputSums",
-    "ResidualClips",
     "SkewCorrection",
     "Verdict",
     "correct",
@@ -73,32 +72,19 @@ MOST_DISTANCE = 2.0
 """Distances of outputs from the mean of the target are clipped at this value, in units (`Start.unit`)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResidualClips:
-    """Where the residuals of a regression are clipped.
-
-    `residual` is the clip of gradients, as a multiple of the spread of the target. `bias` is the clip of those
-    residuals whose mean moves the bias, as a multiple of the clip of gradients: with 4 predictions follow about the
-    mean of the target, with 1 the median.
-    """
-
-    residual: float
-    bias: float
-
-
-def regression_start(data: CodedData, noise: float, clips: ResidualClips, rng: Rng) -> Start:
+def regression_start(data: CodedData, noise: float, rng: Rng, *, residual_clip: float, bias_clip: float) -> Start:
     """Release the mean of the target and its spread, and return them as a `Start`: its bias and its unit.
 
     There are three releases, each with noise multiplier `noise`. The mean is released twice. The second time targets
-    are clipped to `clips.bias * unit` around the first mean, which needs less noise. `unit` is `clips.residual` times
-    the spread.
+    are clipped to `bias_clip * unit` around the first mean, which needs less noise; with a `bias_clip` of 4 predictions
+    follow about the mean of the target, with 1 the median. `unit` is `residual_clip` times the spread.
     """
     rows, declared = data.rows, data.layout.schema.rows
     noisy = release(TargetSums(classes=0), rows, noise, rng)
     mean = float(np.clip(noisy[0] / declared, -1, 1))
-    unit = clips.residual * _spread(release(SpreadCounts(centre=mean), rows, noise, rng), declared)
-    noisy = release(ResidualSums(clip=clips.bias * unit, centre=mean), rows, noise, rng)
-    bias = np.clip(mean + clips.bias * unit * np.clip(noisy / declared, -1, 1), -1, 1)
+    unit = residual_clip * _spread(release(SpreadCounts(centre=mean), rows, noise, rng), declared)
+    noisy = release(ResidualSums(clip=bias_clip * unit, centre=mean), rows, noise, rng)
+    bias = np.clip(mean + bias_clip * unit * np.clip(noisy / declared, -1, 1), -1, 1)
     return Start(bias=bias, unit=unit)
 
 
@@ -131,7 +117,6 @@ class SpreadCounts(ArraySum):
     """
 
     centre: float
-    sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
         residuals = part.target.astype(float) - part.values[0].astype(float)
@@ -148,7 +133,6 @@ class ResidualSums(ArraySum):
 
     clip: float
     centre: float = 0.0
-    sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
         residuals = (part.target - part.values[0] - np.float32(self.centre)) / np.float32(self.clip)
@@ -277,7 +261,6 @@ class OutputSums(ArraySum):
     mean: float
     shift: float
     unit: float
-    sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
         away = (part.values[0].astype(np.float64) + self.shift - self.mean) / (MOST_DISTANCE * self.unit)
@@ -296,7 +279,6 @@ class GainSums(ArraySum):
     mean: float
     shift: float
     unit: float
-    sensitivity: float = 1.0
 
     def partial(self, part: CodedRows) -> np.ndarray:
         target = part.target.astype(np.float64)

@@ -103,7 +103,7 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
 
     The sum is over the rows in the sample `batch`, or over all rows if `batch` is None. `classes` is the number of
     classes (0 in a regression), and `constant` the number appended to every row. One row changes the sum by at most
-    `norm`. The learner adds the noise, so `release` raises `NotImplementedError`.
+    `norm`. The learner adds the noise, so there is no `release`.
     """
 
     weights: Tensor
@@ -119,12 +119,6 @@ class ClippedSums(Sum[SparseRows, Totals, Tensor]):
             chosen = None if sampled is None else torch.from_numpy(np.flatnonzero(sampled[at : at + ROWS_PER_BLOCK]))
             totals = self.merge(totals, self.gradient(part, at).totals(self.weights, chosen))
         return totals
-
-    def merge(self, left: Totals, right: Totals) -> Totals:
-        return left[0].merge(right[0]), left[1].merge(right[1])
-
-    def release(self, total: Totals, noise: float, rng: Rng) -> Tensor:
-        raise NotImplementedError("the learner adds the noise of a step")
 
     def gradient(self, part: SparseRows, at: int) -> LinearGradient:
         """Return the `LinearGradient` of up to `ROWS_PER_BLOCK` rows of `part`, beginning with row `at`."""
@@ -146,7 +140,7 @@ class Gains(Sum[SparseRows, Total, Tensor]):
     """The exact sums of `LinearGradient.gains`: how much better a regression predicts than the constant `mean`.
 
     `at` provides the weights and settings; its batch is ignored, so the sums are over all rows. The learner adds the
-    noise, so `release` raises `NotImplementedError`.
+    noise, so there is no `release`.
     """
 
     at: ClippedSums
@@ -157,12 +151,6 @@ class Gains(Sum[SparseRows, Total, Tensor]):
         for start in range(0, max(len(part), 1), ROWS_PER_BLOCK):
             total.merge(self.at.gradient(part, start).gains(self.at.weights, self.mean))
         return total
-
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
-
-    def release(self, total: Total, noise: float, rng: Rng) -> Tensor:
-        raise NotImplementedError("the learner adds the noise")
 
 
 class PartsGradient:

@@ -6,7 +6,6 @@ noisy gradients that a query returns.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.learners._networks.journal import ReleaseJournal
-from privaware.learners._networks.plain_descent import Progress
+from privaware.learners._networks.plain_descent import Progress, paced
 
 __all__ = ["Condensation", "matching_loss"]
 
@@ -107,16 +106,15 @@ class Condensation:
         optimiser = torch.optim.SGD([examples], lr=self.lr, momentum=self.momentum)
         if known is not None and self.momentum:
             optimiser.state[examples]["momentum_buffer"] = torch.from_numpy(known["momentum"]).to(labels.device)
-        began, step = time.monotonic(), matched * self.rounds * self.queries
+        step = matched * self.rounds * self.queries
+        report = paced(progress, self.steps, "gradient queries", before=step)
         for number in range(matched + 1, self.networks + 1):
             network = build()
             for turn in range(self.rounds):
                 for _ in range(self.queries):
                     self._match(query(network), network, examples, labels, optimiser)
                     step += 1
-                    if progress is not None:
-                        seconds_per_step = (time.monotonic() - began) / (step - matched * self.rounds * self.queries)
-                        progress(step, self.steps, seconds_per_step * (self.steps - step), "gradient queries")
+                    report(step)
                 if turn + 1 < self.rounds:
                     self._teach(network, examples.detach(), labels, generator)
             if journal is not None:

@@ -7,7 +7,6 @@ disjoint rows; only their noisy votes are released.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import time
@@ -93,6 +92,8 @@ class PlainDescent:
         """
         import torch
 
+        from privaware.descent._descent import seeded
+
         networks = _Networks(modules, self.device)
         examples = torch.nan_to_num(torch.as_tensor(inputs).to(self.device), nan=0.0, posinf=0.0, neginf=0.0)
         if not len(examples):  # take the same number of steps without any row
@@ -108,8 +109,8 @@ class PlainDescent:
         optimiser = torch.optim.SGD(
             [networks.theta], lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
         )
-        began = time.monotonic()
-        with _seeded(rng, self.device):
+        report = paced(self.progress, self.steps)
+        with seeded(rng, self.device):
             for step in range(self.steps):
                 for group in optimiser.param_groups:
                     group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * step / self.steps))
@@ -119,9 +120,7 @@ class PlainDescent:
                 loss.backward()
                 networks.shorten_gradients(self.norm)
                 optimiser.step()
-                if self.progress is not None:
-                    left = (time.monotonic() - began) / (step + 1) * (self.steps - step - 1)
-                    self.progress(step + 1, self.steps, left)
+                report(step + 1)
         return networks.trained()
 
     def _loss(
@@ -180,11 +179,11 @@ def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None
     return lambda step, steps, left: progress(turn * steps + step, turns * steps, left * (turns - turn))
 
 
-def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], None]:
+def paced(progress: Progress | None, total: int, *what: str, before: int = 0) -> Callable[[int], None]:
     """Return a callback that takes the number of finished pieces of work, out of `total`.
 
-    It calls `progress` with this number, `total`, the estimated remaining seconds and the name `what` of the stage. It
-    does nothing if `progress` is None.
+    It calls `progress` with this number, `total`, the estimated remaining seconds and `what`, the name of the stage, if
+    there is one. It does nothing if `progress` is None. `before` pieces are finished already, at unknown speed.
 
     >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
     2 8 teachers
@@ -193,7 +192,7 @@ def paced(progress: Progress | None, total: int, what: str) -> Callable[[int], N
 
     def report(done: int) -> None:
         if progress is not None:
-            progress(done, total, (time.monotonic() - began) / max(done, 1) * (total - done), what)
+            progress(done, total, (time.monotonic() - began) / max(done - before, 1) * (total - done), *what)
 
     return report
 
@@ -326,16 +325,3 @@ def _mixture(
         return own * values + (1 - own) * values[network, other]
 
     return mixed
-
-
-@contextlib.contextmanager
-def _seeded(rng: Rng, device: str) -> Iterator[None]:
-    """Seed torch's global generators inside the block, and restore their state afterwards.
-
-    Dropout draws from them. The seed comes from `rng.initial`; on a CUDA `device` its generator is seeded too.
-    """
-    import torch
-
-    with torch.random.fork_rng(devices=[device] if torch.device(device).type == "cuda" else []):
-        torch.manual_seed(int(rng.initial.integers(2**63)))
-        yield

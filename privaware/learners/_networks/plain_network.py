@@ -19,7 +19,7 @@ from privaware.learners._fixed_features import row_features
 from privaware.learners._networks.architecture import architecture, expect_tables, network_feature
 from privaware.learners._networks.augmentation import mirrored, shifted, shifted_mirrored
 from privaware.learners._networks.journal import ReleaseJournal, row_digest
-from privaware.learners._networks.plain_descent import LR, PlainDescent, Progress, of_turn
+from privaware.learners._networks.plain_descent import LR, PlainDescent, Progress
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -152,12 +152,8 @@ class PlainNetwork(Learner):
         rows = () if public is None or self.journal is None else (row_digest(public.x),)
         return ReleaseJournal(self.journal, (self, noise, schema.json(), *rows))
 
-    def _descent(self, rows: float, turn: int = 0, turns: int = 1) -> PlainDescent:
-        """Return the settings of a training on `rows` rows, a public number; with 0 rows it has no steps.
-
-        If a learner trains `turns` networks one after another, `turn` is the number of this training, from 0. Both only
-        change the progress that is reported.
-        """
+    def _descent(self, rows: float) -> PlainDescent:
+        """Return the settings of a training on `rows` rows, a public number; with 0 rows it has no steps."""
         batch = max(1, min(self.batch, math.ceil(rows)))
         steps = math.ceil(self.epochs * rows / batch) if self.steps is None or not rows else self.steps
         augment = {(True, False): shifted, (False, True): mirrored, (True, True): shifted_mirrored}
@@ -170,7 +166,7 @@ class PlainNetwork(Learner):
             mixup=self.mixup,
             augment=augment.get((self.shift, self.mirror)),
             device=self.device,
-            progress=of_turn(self.progress, turn, turns),
+            progress=self.progress,
         )
 
     def _learned(self, schema: Schema, rows: np.ndarray, labels: np.ndarray, rng: Rng) -> Model:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware.learners._networks.journal import Parts, ReleaseJournal
-from privaware.learners._networks.plain_descent import Progress
+from privaware.learners._networks.plain_descent import Progress, paced
 
 __all__ = ["Denoising", "Langevin", "ScoreNetwork", "ScoreTraining", "noise_levels", "residual_loss"]
 
@@ -261,7 +261,7 @@ class ScoreTraining:
         average = copy.deepcopy(network).requires_grad_(False)
         known = None if journal is None else journal.load("score")
         before = 0 if known is None else _restore(known, parameters, optimiser, average)
-        began = kept = time.monotonic()
+        kept, report = time.monotonic(), paced(self.progress, self.steps, before=before)
         for step in range(before + 1, self.steps + 1):
             for parameter, gradient in zip(parameters, gradients(), strict=True):
                 parameter.grad = gradient
@@ -270,11 +270,9 @@ class ScoreTraining:
             with torch.no_grad():
                 for mean, parameter in zip(average.parameters(), parameters, strict=True):
                     mean.lerp_(parameter, 1 - decay)
-            now = time.monotonic()
-            if self.progress is not None:
-                self.progress(step, self.steps, (now - began) / (step - before) * (self.steps - step))
-            if journal is not None and now - kept >= KEPT_EVERY:
-                kept = now
+            report(step)
+            if journal is not None and time.monotonic() - kept >= KEPT_EVERY:
+                kept = time.monotonic()
                 journal.save("score", _state(step, parameters, optimiser, average))
         return average.eval()
 

@@ -112,8 +112,7 @@ class MaxPool2x2(nn.MaxPool2d):
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim != 4 or not kernels.fits(x) or not x.is_contiguous() or min(x.shape[2:]) < 2:
             return super().forward(x)  # type: ignore[no-any-return]
-        pooled: Tensor = BlockMaxima.apply(x)
-        return pooled
+        return BlockMaxima.apply(x)
 
 
 class BlockMaxima(torch.autograd.Function):
@@ -147,8 +146,7 @@ class PlainGroupNorm(nn.GroupNorm):
         images = x.ndim == 4 and x.dtype == torch.float32 and x.is_contiguous()
         if not (images and kernels.fits(x) and kernels.fits_groups(x, self.num_groups)):
             return super().forward(x)
-        normalised: Tensor = _PlainGroupNorm.apply(x, self.num_groups, self.eps)
-        return normalised
+        return _PlainGroupNorm.apply(x, self.num_groups, self.eps)
 
 
 class _PlainGroupNorm(torch.autograd.Function):

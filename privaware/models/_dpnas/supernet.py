@@ -87,8 +87,7 @@ class Supernet(nn.Module):
         x = self.stem(x)
         for shared in self.cells:
             x = self.pool(shared(x, self.cell))
-        out: Tensor = self.head(x)
-        return out
+        return self.head(x)
 
     def network(self, cell: tuple[str, ...]) -> nn.Sequential:
         """Return the stand-alone network with the operations named by `cell`; it shares layers with the supernet."""

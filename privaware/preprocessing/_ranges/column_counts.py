@@ -229,9 +229,6 @@ class KindCounts(Sum[Data, np.ndarray, dict[str, np.ndarray]]):
     def partial(self, part: Data) -> np.ndarray:
         return np.stack([kind_counts(uncoded_column(part.x, at)) for at, _ in self.places])
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> dict[str, np.ndarray]:
         noisy = rng.gaussian(total, noise=noise, sensitivity=self.sensitivity)
         return {column.name: counts for (_, column), counts in zip(self.places, np.asarray(noisy), strict=True)}

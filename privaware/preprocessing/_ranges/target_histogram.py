@@ -88,9 +88,6 @@ class TargetCounts(Sum[Data, np.ndarray, tuple[float, float]]):
         targets = part.y.astype(float)
         return cells(np.clip(targets, EDGES[0], np.nextafter(EDGES[-1], 0)), EDGES)[1:-1]
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
-
     def release(self, total: np.ndarray, noise: float, rng: Rng) -> tuple[float, float]:
         return span(np.asarray(rng.laplace(total, noise=noise, sensitivity=1.0)) / noise)
 

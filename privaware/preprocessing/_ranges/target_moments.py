@@ -102,8 +102,5 @@ class TargetMoments(Sum[Data, Total, np.ndarray]):
         add_column_sums(total, np.stack([targets, TARGETS.round(targets**2)], axis=1), TARGETS)
         return total
 
-    def merge(self, left: Total, right: Total) -> Total:
-        return left.merge(right)
-
     def release(self, total: Total, noise: float, rng: Rng) -> np.ndarray:
         return np.asarray(rng.gaussian(np.asarray(total.value), noise=noise, sensitivity=math.sqrt(2)))

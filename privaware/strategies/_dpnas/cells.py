@@ -1,16 +1,12 @@
-"""Cells of DPNAS: their conversion to points of the search space, and statistics of their operations.
+"""Cells of DPNAS and their conversion to points of the search space.
 
 >>> cell = ("selu",) + ("zero",) * 13 + ("max_pool",)
 >>> point_of(cell)["edge_4_5"]
 'max_pool'
->>> operation_shares([cell])["activations"]["selu"], operation_shares([cell])["pools"]
-(1.0, {'max_pool': 1.0, 'average_pool': 0.0})
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +18,10 @@ from privaware.models.dpnas import OPERATIONS
 if TYPE_CHECKING:
     from privaware.strategies._dpnas.controller import Controller
 
-__all__ = ["Cell", "CellSearchResult", "cells_from_indices", "operation_shares", "point_of", "uniform_cells"]
+__all__ = ["Cell", "CellSearchResult", "cells_from_indices", "point_of", "uniform_cells"]
 
 Cell = tuple[str, ...]
 """The names of the operations of a cell, in the order of `edge_ends`."""
-
-POOLS = ("max_pool", "average_pool")
-"""The pooling operations."""
-ACTIVATIONS = OPERATIONS[4:]
-"""The convolutions, each named after its activation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,17 +66,3 @@ def point_of(cell: Cell) -> dict[str, str]:
 def uniform_cells(count: int, nodes: int, rng: np.random.Generator) -> list[Cell]:
     """Return `count` random cells of `nodes` nodes, in which every operation is equally likely on every edge."""
     return cells_from_indices(rng.integers(len(OPERATIONS), size=(count, len(edge_ends(nodes)))))
-
-
-def operation_shares(cells: Iterable[Cell]) -> dict[str, dict[str, float]]:
-    """Return the relative frequency of each operation in `cells`, by kind and name of the operation.
-
-    "operations" has all operations, "activations" the convolutions (each named after its activation), and "pools" the
-    pooling operations. Frequencies of a kind add up to 1, or are 0 if `cells` have no operation of the kind.
-    """
-    counted = Counter(op for cell in cells for op in cell)
-    kinds = {"operations": OPERATIONS, "activations": ACTIVATIONS, "pools": POOLS}
-    return {
-        kind: {op: counted[op] / max(sum(counted[other] for other in ops), 1) for op in ops}
-        for kind, ops in kinds.items()
-    }

@@ -23,8 +23,7 @@ def evidence(form: str) -> list[Mapping[str, Any]]:
     A run has the name of the data set, `rows`, `epsilon`, `classes` or `colours`, and `scores` by candidate.
     """
     stored = files("privaware.workflow.auto").joinpath(f"{form}.json").read_text(encoding="utf-8")
-    cells: list[Mapping[str, Any]] = json.loads(stored)
-    return cells
+    return json.loads(stored)
 
 
 def wins(candidate: str, facts: Mapping[str, Any]) -> tuple[int, int]:

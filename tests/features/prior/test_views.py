@@ -19,13 +19,13 @@ from privaware.errors import WrongInput
 from privaware.features._prior.maps import backbone, preprocess
 from privaware.features._prior.shipped import SHIPPED, SHIPPED_VIEWS
 from privaware.features._prior.views import THRESHOLD, stored_view_whitening, views
-from privaware.features._prior.weights import save
 from privaware.features._prior.whitening import Statistics
 from privaware.features.prior import Prior
 from privaware.features.prior_views import PriorViews
 from research.pretraining.images import SyntheticImages
 from research.pretraining.prior_statistics import measure, measure_scattering
 from research.pretraining.prior_views import POWER, RIDGE, CodeMoments, learn_dictionary, measure_views
+from research.pretraining.weights_files import save_prior, save_views
 
 pytestmark = pytest.mark.cuda(instead="cpu")  # the prior takes a GPU where there is one
 
@@ -47,13 +47,15 @@ def feature(tmp_path_factory: pytest.TempPathFactory) -> PriorViews:
     network = backbone(10, 1, np.random.default_rng(1), stride=4)
     maps = measure(network, SOURCE, rows=32, first=9, depths=(0, 2), pools=(4, 2), normed=False)
     scattering = measure_scattering(SOURCE, rows=32, first=9, device="cpu")
-    save(folder / "prior.safetensors", network, maps, scattering, False, {"depth": "10", "width": "1", "stride": "4"})
+    save_prior(
+        folder / "prior.safetensors", network, maps, scattering, False, {"depth": "10", "width": "1", "stride": "4"}
+    )
 
     def batches() -> Iterator[Tensor]:
         return (preprocess(part.float() / 255) for part in SOURCE.generate(32, first=9).split(16))
 
     known = measure_views(network, batches, depths=(0, 2), pools=(4, 2), depth=0, entries=5, seed=2)
-    known.save(folder / "views.safetensors", {"seed": "2"})
+    save_views(folder / "views.safetensors", known, {"seed": "2"})
     return PriorViews(weights=str(folder / "prior.safetensors"), statistics=str(folder / "views.safetensors"))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 
 from privaware.features._prior.whitening import Statistics, by_mode, walsh, walsh_coefficients
+from research.pretraining.prior_statistics import statistics_of
+from research.pretraining.weights_files import statistics_metadata, statistics_tensors
 
 
 def test_walsh_functions_are_orthonormal_and_nested() -> None:
@@ -19,8 +21,8 @@ def test_whitened_columns_are_uncorrelated() -> None:
     torch.manual_seed(0)
     mixed = torch.einsum("dc,rchw->rdhw", torch.eye(5) + 0.6, torch.randn(4000, 5, 4, 4))
     maps = [mixed, torch.nn.functional.avg_pool2d(mixed[:, :3] + torch.randn(4000, 3, 4, 4), 2)]
-    statistics = Statistics.of(maps_in_batches(maps), (0, 1), (4, 2))
-    restored = Statistics.read(statistics.tensors(), statistics.metadata())
+    statistics = statistics_of(maps_in_batches(maps), (0, 1), (4, 2))
+    restored = Statistics.read(statistics_tensors(statistics), statistics_metadata(statistics))
     for pools in ((4, 2), (2, 2), (2, 1)):
         pooled = [torch.nn.functional.adaptive_avg_pool2d(m, p) for m, p in zip(maps, pools)]
         rows = restored.whitening((0, 1), pools, 0.5)(pooled)

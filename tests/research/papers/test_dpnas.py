@@ -131,3 +131,12 @@ def test_found_cells_are_shown_with_and_without_averaging() -> None:
         line.split("|")[6].split("/")[1].split()[0] for line in table.splitlines() if "found, parameters" in line
     ]
     assert np.all(np.array(averaged, float) > np.array(last, float))
+
+
+def test_operation_shares_are_within_their_kind() -> None:
+    cells = [("selu", "selu", "tanh"), ("max_pool", "max_pool", "average_pool"), ("zero",) * 3]
+    shares = _dpnas_search.operation_shares(cells)
+    assert shares["activations"]["selu"] == pytest.approx(2 / 3)
+    assert shares["pools"] == {"max_pool": pytest.approx(2 / 3), "average_pool": pytest.approx(1 / 3)}
+    assert shares["operations"]["zero"] == pytest.approx(1 / 3)
+    assert _dpnas_search.operation_shares([])["pools"] == {"max_pool": 0.0, "average_pool": 0.0}

@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional
 
 from privaware.errors import WrongInput
-from privaware.features._prior.student import StudentShape, load_student, save_student
-from research.pretraining.distillation import Distillation, DistillationRecipe
+from privaware.features._prior.student import StudentShape, load_student
+from research.pretraining.distillation import Distillation, DistillationRecipe, folded
+from research.pretraining.weights_files import save_student
 
 SHAPE = StudentShape(widths=(8, 8), blocks=(1, 2), pools=(2, 1), hidden=16, columns=6)
 RECIPE = DistillationRecipe(
@@ -48,10 +49,10 @@ def test_folded_and_stored_student_is_the_same_function(tmp_path: Path) -> None:
     student = trained(5).student.eval()
     images = torch.rand(4, 3, 32, 32) * 2 - 1
     expected = student(images).detach()
-    folded = student.folded()
-    assert folded(images).numpy() == pytest.approx(expected.numpy(), abs=1e-5)
-    assert not any(isinstance(part, torch.nn.BatchNorm2d | torch.nn.BatchNorm1d) for part in folded.modules())
-    save_student(tmp_path / "student.safetensors", folded, {})
+    plain = folded(student)
+    assert plain(images).numpy() == pytest.approx(expected.numpy(), abs=1e-5)
+    assert not any(isinstance(part, torch.nn.BatchNorm2d | torch.nn.BatchNorm1d) for part in plain.modules())
+    save_student(tmp_path / "student.safetensors", plain, {})
     stored = load_student(tmp_path / "student.safetensors").features(images)
     assert stored.dtype == torch.float32
     assert stored.numpy() == pytest.approx(expected.numpy(), abs=0.03 * float(expected.abs().max()))
