@@ -329,7 +329,7 @@ class RoundCounts(Sum[Data, tuple[list[np.ndarray], list[Counter[str]]], tuple[l
         self, left: tuple[list[np.ndarray], list[Counter[str]]], right: tuple[list[np.ndarray], list[Counter[str]]]
     ) -> tuple[list[np.ndarray], list[Counter[str]]]:
         for words, more in zip(left[1], right[1], strict=True):
-            words.update(more)
+            words.update(more)  # the sum of two counters would drop a count of 0
         return [one + other for one, other in zip(left[0], right[0], strict=True)], left[1]
 
     def release(
