@@ -126,6 +126,7 @@ class PrivateEstimator(BaseEstimator):
         """
         overlap = overlap_with_past_fits(
             rows,
+            without_persons(rows.drop(columns=schema.target, errors="ignore"), schema),
             schema,
             result.event,
             labels=labels,

@@ -56,9 +56,9 @@ class PastFit:
     """A past fit: sorted hashes and the sketch of its rows, and its event.
 
     `promise` is its unit, cap and neighbouring relation. `ledger` is its own ledger, if it was given one.
-    `features` are the hashes of its rows without the target, `sources` the hashes of the rows from which transformers
-    computed its rows, `labels` is the digest of the labels, if they identify a table, and `others` are the other known
-    ledgers of its rows.
+    `features` are the hashes of its rows without the target and the column of persons, `sources` the hashes of the rows
+    from which transformers computed its rows, `labels` is the digest of the labels, if they identify a table, and
+    `others` are the other known ledgers of its rows.
     """
 
     hashes: np.ndarray
@@ -164,7 +164,8 @@ def fit_ledger(
 def note_transformed(before: Any, after: Any) -> None:
     """Remember that a transformer computed the table `after`, row by row, from the table `before`.
 
-    A later fit on rows of `after` is a fit on rows of `before`. A process that has fitted nothing remembers nothing.
+    Neither has the column of persons. A later fit on rows of `after` is a fit on rows of `before`. A process that has
+    fitted nothing remembers nothing.
     """
     if not PAST_FITS:
         return
@@ -179,6 +180,7 @@ def note_transformed(before: Any, after: Any) -> None:
 
 def overlap_with_past_fits(
     frame: pd.DataFrame,
+    features: pd.DataFrame,
     schema: Schema,
     event: Event,
     *,
@@ -195,18 +197,19 @@ def overlap_with_past_fits(
     file. Unless the fit was `seeded` and so is not for release, a warning says the same and names the files of the
     ledgers; later warnings of this process about the same ledgers say the total alone. Both state the total epsilon at
     `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return
-    an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
+    an empty text. `frame` has the rows of the fit, `features` the same rows without the target and the column of
+    persons, which transformers do not pass on. `labels` are their labels, if any, and `event` is the cost.
     """
     hashes, sketch = _hashed(frame)
-    features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
+    feature_hashes, features_sketch = _hashed(_by_place(features))
     fit = PastFit(
         hashes=hashes,
         sketch=sketch,
         event=event,
         promise=(schema.unit, schema.cap, schema.relation),
         ledger=_known(ledger),
-        features=features,
-        sources=_sources(features, features_sketch),
+        features=feature_hashes,
+        sources=_sources(feature_hashes, features_sketch),
         labels=None if labels is None else _labels_digest(labels),
         others=tuple(other for same in row_ledgers for other in same.others),
     )

@@ -335,7 +335,10 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         else:
             with unquoted(table):
                 kept = super().transform(X)
-        note_transformed(table, as_pandas(kept))
+        tables = (table, as_pandas(kept))
+        if self._persons:
+            tables = tuple(t[[name for name in t.columns if str(name) != self._persons]] for t in tables)
+        note_transformed(*tables)
         return kept
 
     def inverse_transform(self, X: Any) -> np.ndarray:
