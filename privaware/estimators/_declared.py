@@ -42,7 +42,6 @@ __all__ = [
     "target_name",
     "unquoted",
     "with_persons",
-    "without_persons",
 ]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
@@ -126,7 +125,6 @@ class PrivateEstimator(BaseEstimator):
         """
         overlap = overlap_with_past_fits(
             rows,
-            without_persons(rows.drop(columns=schema.target, errors="ignore"), schema),
             schema,
             result.event,
             labels=labels,
@@ -416,15 +414,6 @@ def open_schema(
         target += "_"
     assumed = ASSUMED + (("the classes, as the labels that occur in y",) if classes else ())
     return replace(typed, target=target, classes=classes, rows=shape[0], assumed=assumed)
-
-
-def without_persons(X: Any, schema: Schema | None) -> Any:
-    """Return a data frame `X` without the column that identifies persons, unless it is a feature; else `X` itself."""
-    if schema is None or not isinstance(X, pd.DataFrame):
-        return X
-    if schema.unit in ("row", "label", *(column.name for column in schema.declared)):
-        return X
-    return X[[name for name in X.columns if str(name) != schema.unit]]
 
 
 def with_persons(frame: pd.DataFrame, X: Any, schema: Schema) -> pd.DataFrame:

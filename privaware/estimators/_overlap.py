@@ -39,7 +39,15 @@ from privaware.schema import Schema
 from privaware.workflow.run.other_ledgers import SOME, OtherLedger, SameRows
 from privaware.workflow.run.row_ledger import collect_row_ledgers
 
-__all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
+__all__ = [
+    "PAST_FITS",
+    "TRANSFORMED",
+    "PastFit",
+    "fit_ledger",
+    "note_transformed",
+    "overlap_with_past_fits",
+    "without_persons",
+]
 
 NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
@@ -161,6 +169,15 @@ def fit_ledger(
             yield replace(created, lasting=False), row_ledgers
 
 
+def without_persons(X: Any, schema: Schema | None) -> Any:
+    """Return a data frame `X` without the column that identifies persons, unless it is a feature; else `X` itself."""
+    if schema is None or not isinstance(X, pd.DataFrame):
+        return X
+    if schema.unit in ("row", "label", *(column.name for column in schema.declared)):
+        return X
+    return X[[name for name in X.columns if str(name) != schema.unit]]
+
+
 def note_transformed(before: Any, after: Any) -> None:
     """Remember that a transformer computed the table `after`, row by row, from the table `before`.
 
@@ -180,7 +197,6 @@ def note_transformed(before: Any, after: Any) -> None:
 
 def overlap_with_past_fits(
     frame: pd.DataFrame,
-    features: pd.DataFrame,
     schema: Schema,
     event: Event,
     *,
@@ -197,19 +213,19 @@ def overlap_with_past_fits(
     file. Unless the fit was `seeded` and so is not for release, a warning says the same and names the files of the
     ledgers; later warnings of this process about the same ledgers say the total alone. Both state the total epsilon at
     `delta`, unless the fit was `seeded`, or the fits differ in unit, cap or relation. Without such an overlap, return
-    an empty text. `frame` has the rows of the fit, `features` the same rows without the target and the column of
-    persons, which transformers do not pass on. `labels` are their labels, if any, and `event` is the cost.
+    an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
-    feature_hashes, features_sketch = _hashed(_by_place(features))
+    bare = without_persons(frame.drop(columns=schema.target, errors="ignore"), schema)  # as transformers return rows
+    features, features_sketch = _hashed(_by_place(bare))
     fit = PastFit(
         hashes=hashes,
         sketch=sketch,
         event=event,
         promise=(schema.unit, schema.cap, schema.relation),
         ledger=_known(ledger),
-        features=feature_hashes,
-        sources=_sources(feature_hashes, features_sketch),
+        features=features,
+        sources=_sources(features, features_sketch),
         labels=None if labels is None else _labels_digest(labels),
         others=tuple(other for same in row_ledgers for other in same.others),
     )

@@ -29,10 +29,9 @@ from privaware.estimators._declared import (
     target_name,
     unquoted,
     with_persons,
-    without_persons,
 )
 from privaware.estimators._labels import with_classes
-from privaware.estimators._overlap import fit_ledger, note_transformed
+from privaware.estimators._overlap import fit_ledger, note_transformed, without_persons
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow._transform import ReleasedMap, transform
