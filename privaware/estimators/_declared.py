@@ -24,8 +24,8 @@ from privaware.data import read
 from privaware.data._code import has_date_type
 from privaware.data._draft import date_column
 from privaware.data._raw import check_names
-from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
-from privaware.estimators._overlap import overlap_with_past_fits
+from privaware.errors import OpenBoundsWarning, OverlapWarning, WrongInput, warn_caller
+from privaware.estimators._overlap import overlap_with_past_fits, uncertified_source
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow.run.other_ledgers import SameRows
@@ -118,10 +118,11 @@ class PrivateEstimator(BaseEstimator):
     ) -> str:
         """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
-        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
-        if another ledger of these rows is known. `row_ledgers` are the known ledgers of `rows`. Without an overlap the
-        sentence is empty. The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller
-        knows them. With neither a given schema nor a `seed`, warn of numbers without bounds.
+        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, if
+        another ledger of these rows is known, or if a transformer without a certificate computed them. `row_ledgers`
+        are the known ledgers of `rows`. Without an overlap the sentence is empty. The ledger of the fit must still
+        exist. `labels` are the labels of `rows`, if the caller knows them. With neither a given schema nor a `seed`,
+        warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
             rows,
@@ -133,6 +134,8 @@ class PrivateEstimator(BaseEstimator):
             row_ledgers=row_ledgers,
             seeded=seed is not None,
         )
+        if not overlap and (overlap := uncertified_source(rows, schema)) and seed is None:
+            warn_caller(overlap, OverlapWarning)
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
         if overlap and seed is None:

@@ -112,7 +112,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         checked = checked_input(self, X, reset=False, **input_checks(schema))
         frame = named_frame(X, checked, schema)
         features = self.map_(Data.of(read(frame), schema, labelled=False))
-        note_transformed(frame, features)
+        note_transformed(frame, features, certified=self.certified_)
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -337,7 +337,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         tables = (table, as_pandas(kept))
         if self._persons:
             tables = tuple(t[[name for name in t.columns if str(name) != self._persons]] for t in tables)
-        note_transformed(*tables)
+        note_transformed(*tables, certified=self.certified_)
         return kept
 
     def inverse_transform(self, X: Any) -> np.ndarray:

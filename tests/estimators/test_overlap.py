@@ -418,3 +418,33 @@ def test_p48_columns_that_a_selector_of_persons_keeps_are_known() -> None:
     assert list(kept.columns)[1:] == ["customer"]
     with pytest.warns(OverlapWarning, match="in earlier fits of this process"):
         assert not PrivateClassifier(learner="majority").fit(kept.iloc[:40, :1], np.arange(40) % 2).certified_
+
+
+UNCERTIFIED = {
+    "scaled": lambda **more: PrivateNormaliser(epsilon=0.5, **more),
+    "projected": lambda **more: PrivatePCA(epsilon=0.5, **more),
+    "selected": lambda **more: PrivateSelector(epsilon=0.5, settings={"columns": 1}, **more),
+    "beside others": lambda **more: FeatureUnion([("one", PrivatePCA(**more)), ("two", FunctionTransformer(abs))]),
+}
+
+
+@pytest.mark.parametrize("step", UNCERTIFIED.values(), ids=UNCERTIFIED)
+def test_rows_of_an_uncertified_transformer_get_no_certificate(step: Any, tmp_path: Path) -> None:
+    X, y = rows()
+    shared = {"ledger": Ledger.create(tmp_path / "x.ledger", limit=9.0)}
+    fine = make_pipeline(step(**shared), PrivateClassifier(learner="majority", **shared)).fit(X, y)
+    assert fine[-1].certified_
+    pipe = make_pipeline(step(random_state=0, **shared), PrivateClassifier(learner="majority", **shared))
+    with pytest.warns(OverlapWarning, match="transformer whose fit is not certified"):
+        last = pipe.fit(X, y)[-1]
+    assert not last.certified_
+    assert last.guarantee_.startswith("NOT CERTIFIED: a transformer whose fit is not certified")
+    last.save(tmp_path / "model")
+    assert not ModelCard.read(tmp_path / "model").guarantee.certified
+
+
+def test_rows_before_an_uncertified_selector_stay_certified(tmp_path: Path) -> None:
+    X, y = rows()
+    shared = {"ledger": Ledger.create(tmp_path / "x.ledger", limit=9.0)}
+    PrivateSelector(random_state=0, settings={"columns": 1}, **shared).fit(X, y).transform(X)
+    assert PrivateClassifier(learner="majority", **shared).fit(X, y).certified_
