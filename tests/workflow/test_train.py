@@ -226,7 +226,7 @@ def test_private_rows_are_no_public_examples_of_a_projection(tmp_path):
     x, y = task()
     settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
     settings["ledger"] = tmp_path / "rows.ledger"
-    for inputs in (x, x[100:160], torch.cat([x[:50], torch.randn(40, 4)])):
+    for inputs in (x, x[100:160], torch.cat([x[:200], torch.randn(40, 4)])):
         of_rows = anchored(inputs=lambda inputs=inputs: inputs, classes=2, directions=4, blocks=1)
         with pytest.raises(WrongInput, match="share rows with the private ones"):
             train(nn.Linear(4, 2), x, y, projection=of_rows, **settings)

@@ -84,9 +84,9 @@ def taught(data: object, public: object, **options: object) -> object:
         lambda frame: frame,
         lambda frame: frame[::5],
         lambda frame: frame.sample(frac=1.0, random_state=0)[["b", "a"]],
-        lambda frame: pd.concat([frame[:200], people(150, seed=2)]),
+        lambda frame: pd.concat([frame[:200], people(50, seed=2)]),
     ],
-    ids=["file", "rows", "subset", "shuffled without target", "half of them"],
+    ids=["file", "rows", "subset", "shuffled without target", "most of them"],
 )
 def test_private_rows_of_this_run_are_no_public_rows(
     change: Callable[[pd.DataFrame], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
