@@ -6,10 +6,13 @@ import errno
 import json
 import os
 import shlex
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from privaware.errors import WrongInput
 
 __all__ = [
     "CLAIM",
@@ -19,6 +22,7 @@ __all__ = [
     "cache_folder",
     "ledger_folder",
     "locked",
+    "private_folder",
     "sync_folder",
     "unfinished_run",
 ]
@@ -95,6 +99,23 @@ def atomic_file(path: str | os.PathLike[str], *, mode: int = 0o666, overwrite: b
     finally:
         if lock is not None:
             os.close(lock)
+
+
+def private_folder(path: Path) -> None:
+    """Create the folder `path` for this user alone, if it is missing; the parent folder must exist.
+
+    Raise `WrongInput` if `path` is a link, or a folder of another user, who could read or replace what is written.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        facts = os.lstat(path)
+        if stat.S_ISLNK(facts.st_mode) or (os.name == "posix" and facts.st_uid != os.geteuid()):
+            raise WrongInput(
+                f"expected {str(path)!r:.120} as a folder of this user, got a link or a folder of another user, who "
+                "could read what is not released yet; remove it"
+            ) from None
+        path.chmod(0o700)
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:

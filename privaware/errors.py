@@ -6,6 +6,7 @@ exits with its `code`.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 
@@ -21,7 +22,11 @@ __all__ = [
     "UnusedColumnWarning",
     "WrongInput",
     "warn_caller",
+    "without_controls",
 ]
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys instead of showing them, but for line breaks and tabs."""
 
 
 class PrivawareError(Exception):
@@ -116,4 +121,16 @@ def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:
         level, frame = level + 1, frame.f_back
-    warnings.warn(sentence, category, stacklevel=level)
+    warnings.warn(without_controls(sentence), category, stacklevel=level)
+
+
+def without_controls(text: str) -> str:
+    """Return `text` with control characters escaped, for a terminal, which would obey them; line breaks and tabs stay.
+
+    Characters that change the direction of writing are escaped too, since they can make a name read as another. The
+    escapes are those of TOML and JSON.
+
+    >>> without_controls("town\\x1b[2J")
+    'town\\\\u001b[2J'
+    """
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -6,6 +6,8 @@ import json as json_
 import sys
 from typing import Any
 
+from privaware.errors import without_controls
+
 __all__ = ["Terminal", "say", "show"]
 
 
@@ -22,6 +24,7 @@ class Terminal:
         self._tasks: dict[str, Any] = {}
 
     def __call__(self, sentence: str) -> None:
+        sentence = without_controls(sentence)
         if self._bar is not None:
             self._bar.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         else:
@@ -75,9 +78,10 @@ say = Terminal()
 def show(result: dict[str, Any], lines: list[str], json: bool) -> None:
     """Print `result` as one line of JSON if `json` is true, else print `lines`, for a person.
 
-    Characters that standard output cannot encode are escaped. NaN or infinity in JSON raises `ValueError`.
+    Control characters, and characters that standard output cannot encode, are escaped. NaN or infinity in JSON raises
+    `ValueError`.
     """
     say.close()
-    text = json_.dumps(result, allow_nan=False) if json else "\n".join(lines)
+    text = json_.dumps(result, allow_nan=False) if json else without_controls("\n".join(lines))
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)

@@ -24,6 +24,9 @@ from privaware.kernels import elementwise
 
 __all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
 
+SMALLEST_NORM = 1e-9
+"""Smallest clipping norm. Squares of much smaller gradients underflow to 0 in float32, so they would not be clipped."""
+
 
 class Clip(Protocol):
     """The interface of a clip: how per-example gradients are scaled before they are summed.
@@ -68,8 +71,8 @@ class _ByNorm:
 
     def __post_init__(self) -> None:
         norm: Any = self.norm
-        if isinstance(norm, bool) or not isinstance(norm, (int, float)) or not norm > 0:
-            raise WrongInput(f"{type(self).__name__}: expected norm > 0, got {norm!r}")
+        if isinstance(norm, bool) or not isinstance(norm, (int, float)) or not norm >= SMALLEST_NORM:
+            raise WrongInput(f"{type(self).__name__}: expected norm >= {SMALLEST_NORM:g}, got {norm!r}")
 
     def sensitivity(self, relation: str = "add_remove") -> float:
         """Return `norm` for the relation "add_remove", `2 * norm` for "replace_one"; `WrongInput` for any other."""
@@ -170,8 +173,8 @@ class automatic(_ByNorm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.gamma >= 1e-9:  # the squared norm of a smaller gradient underflows to zero
-            raise WrongInput(f"automatic: expected gamma >= 1e-9, got {self.gamma!r}")
+        if not self.gamma >= SMALLEST_NORM:
+            raise WrongInput(f"automatic: expected gamma >= {SMALLEST_NORM:g}, got {self.gamma!r}")
 
     def factors(self, squares: Tensor, norm: Any) -> Tensor:
         """Return factors `norm / (|g| + gamma)` (examples, 1), rounded down, from squared norms (examples, layers).
@@ -203,7 +206,7 @@ class quantile(_ByNorm):
     lr : float
         Learning rate of the logarithm of the clipping norm.
     low, high : float
-        Bounds of the clipping norm.
+        Bounds of the clipping norm; `low` is at least 1e-9, and `high` at least `low`.
     """
 
     norm: float
@@ -220,6 +223,8 @@ class quantile(_ByNorm):
                 "quantile: expected a finite norm, count_noise > 0 and target in (0, 1), got "
                 f"{self.norm!r}, {self.count_noise!r}, {self.target!r}"
             )
+        if not SMALLEST_NORM <= self.low <= self.high < math.inf:
+            raise WrongInput(f"quantile: expected {SMALLEST_NORM:g} <= low <= high, got {self.low!r}, {self.high!r}")
 
     def gradient_noise(self, noise: float) -> float:
         """Return the noise multiplier of the gradient sum alone, from the joint `noise` of gradient sum and count.

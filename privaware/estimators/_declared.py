@@ -24,8 +24,8 @@ from privaware.data import read
 from privaware.data._code import has_date_type
 from privaware.data._draft import date_column
 from privaware.data._raw import check_names
-from privaware.errors import OpenBoundsWarning, WrongInput, warn_caller
-from privaware.estimators._overlap import overlap_with_past_fits
+from privaware.errors import OpenBoundsWarning, OverlapWarning, WrongInput, warn_caller
+from privaware.estimators._overlap import overlap_with_past_fits, uncertified_source, without_persons
 from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow.run.other_ledgers import SameRows
@@ -43,7 +43,6 @@ __all__ = [
     "target_name",
     "unquoted",
     "with_persons",
-    "without_persons",
 ]
 
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
@@ -120,10 +119,11 @@ class PrivateEstimator(BaseEstimator):
     ) -> str:
         """Set the attributes that end in `_` by the `result` of a fit, and return a sentence about an overlap.
 
-        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, or
-        if another ledger of these rows is known. `row_ledgers` are the known ledgers of `rows`. Without an overlap the
-        sentence is empty. The ledger of the fit must still exist. `labels` are the labels of `rows`, if the caller
-        knows them. With neither a given schema nor a `seed`, warn of numbers without bounds.
+        There is an overlap if `rows` were in earlier fits of this process that were not charged to the same ledger, if
+        another ledger of these rows is known, or if a transformer without a certificate computed them. `row_ledgers`
+        are the known ledgers of `rows`. Without an overlap the sentence is empty. The ledger of the fit must still
+        exist. `labels` are the labels of `rows`, if the caller knows them. With neither a given schema nor a `seed`,
+        warn of numbers without bounds.
         """
         overlap = overlap_with_past_fits(
             rows,
@@ -135,6 +135,8 @@ class PrivateEstimator(BaseEstimator):
             row_ledgers=row_ledgers,
             seeded=seed is not None,
         )
+        if not overlap and (overlap := uncertified_source(rows, schema)) and seed is None:
+            warn_caller(overlap, OverlapWarning)
         self.epsilon_ = result.epsilon
         self.certified_ = result.certified and not overlap
         if overlap and seed is None:
@@ -426,15 +428,6 @@ def new_rows(estimator: Any, X: Any, schema: Schema) -> pd.DataFrame:
     """Return new rows `X` for a fitted `estimator` as a data frame, checked, and without the column of persons."""
     X = without_persons(as_pandas(X), schema)
     return named_frame(X, checked_input(estimator, X, reset=False, **input_checks(schema)), schema)
-
-
-def without_persons(X: Any, schema: Schema | None) -> Any:
-    """Return a data frame `X` without the column that identifies persons, unless it is a feature; else `X` itself."""
-    if schema is None or not isinstance(X, pd.DataFrame):
-        return X
-    if schema.unit in ("row", "label", *(column.name for column in schema.declared)):
-        return X
-    return X[[name for name in X.columns if str(name) != schema.unit]]
 
 
 def with_persons(frame: pd.DataFrame, X: Any, schema: Schema) -> pd.DataFrame:

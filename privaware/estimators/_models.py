@@ -27,10 +27,9 @@ from privaware.estimators._declared import (
     seed_of,
     target_name,
     with_persons,
-    without_persons,
 )
 from privaware.estimators._labels import with_classes
-from privaware.estimators._overlap import fit_ledger
+from privaware.estimators._overlap import fit_ledger, without_persons
 from privaware.ledger import Ledger
 from privaware.model import Model
 from privaware.schema import Schema

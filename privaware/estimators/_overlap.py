@@ -39,11 +39,24 @@ from privaware.schema import Schema
 from privaware.workflow.run.other_ledgers import SOME, OtherLedger, SameRows
 from privaware.workflow.run.row_ledger import collect_row_ledgers
 
-__all__ = ["PAST_FITS", "TRANSFORMED", "PastFit", "fit_ledger", "note_transformed", "overlap_with_past_fits"]
+__all__ = [
+    "PAST_FITS",
+    "TRANSFORMED",
+    "PastFit",
+    "fit_ledger",
+    "note_transformed",
+    "overlap_with_past_fits",
+    "uncertified_source",
+    "without_persons",
+]
 
 NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 EARLIER_FITS = "rows of this fit were in earlier fits of this process"
+UNCERTIFIED = (
+    "a transformer whose fit is not certified computed rows of this fit, so that this one is not certified: fit the "
+    "transformer without random_state, and with a schema that was reviewed"
+)
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
 """Labels identify a table if their compressed size exceeds that of constant labels by at least this many bytes."""
@@ -56,9 +69,9 @@ class PastFit:
     """A past fit: sorted hashes and the sketch of its rows, and its event.
 
     `promise` is its unit, cap and neighbouring relation. `ledger` is its own ledger, if it was given one.
-    `features` are the hashes of its rows without the target, `sources` the hashes of the rows from which transformers
-    computed its rows, `labels` is the digest of the labels, if they identify a table, and `others` are the other known
-    ledgers of its rows.
+    `features` are the hashes of its rows without the target and the column of persons, `sources` the hashes of the rows
+    from which transformers computed its rows, `labels` is the digest of the labels, if they identify a table, and
+    `others` are the other known ledgers of its rows.
     """
 
     hashes: np.ndarray
@@ -106,12 +119,14 @@ class PastFit:
 class Transformed:
     """The output of a transformer: sorted hashes (`outputs`) and the sketch of its rows.
 
-    `sources` are the sorted hashes of the rows that they were computed from.
+    `sources` are the sorted hashes of the rows that they were computed from. `certified` is whether the fit of the
+    transformer is.
     """
 
     outputs: np.ndarray
     sketch: Sketch
     sources: np.ndarray
+    certified: bool
 
     def holds(self, features: np.ndarray, sketch: Sketch) -> bool:
         """Return whether rows with the sorted hashes `features` and this `sketch` are, in part, rows of this output."""
@@ -161,20 +176,48 @@ def fit_ledger(
             yield replace(created, lasting=False), row_ledgers
 
 
-def note_transformed(before: Any, after: Any) -> None:
+def without_persons(X: Any, schema: Schema | None) -> Any:
+    """Return a data frame `X` without the column that identifies persons, unless it is a feature; else `X` itself."""
+    if schema is None or not isinstance(X, pd.DataFrame):
+        return X
+    if schema.unit in ("row", "label", *(column.name for column in schema.declared)):
+        return X
+    return X[[name for name in X.columns if str(name) != schema.unit]]
+
+
+def note_transformed(before: Any, after: Any, *, certified: bool) -> None:
     """Remember that a transformer computed the table `after`, row by row, from the table `before`.
 
-    A later fit on rows of `after` is a fit on rows of `before`. A process that has fitted nothing remembers nothing.
+    Neither has the column of persons. A later fit on rows of `after` is a fit on rows of `before`, and is not certified
+    unless the transformer is `certified`. A process that has fitted nothing remembers no certified transformer.
     """
-    if not PAST_FITS:
+    if certified and not PAST_FITS:
         return
     inputs, sketch = _hashed(_by_place(before))
     outputs, sketch_after = _hashed(_by_place(after))
     with _LOCK:
         sources = np.unique(np.concatenate([inputs, _sources(inputs, sketch)]))
-        known = (np.array_equal(t.outputs, outputs) and np.array_equal(t.sources, sources) for t in TRANSFORMED)
+        same = (each for each in TRANSFORMED if each.certified == certified)
+        known = (np.array_equal(t.outputs, outputs) and np.array_equal(t.sources, sources) for t in same)
         if not any(known):
-            TRANSFORMED.append(Transformed(outputs=outputs, sketch=sketch_after, sources=sources))
+            added = Transformed(outputs=outputs, sketch=sketch_after, sources=sources, certified=certified)
+            TRANSFORMED.append(added)
+
+
+def uncertified_source(frame: pd.DataFrame, schema: Schema) -> str:
+    """Return a sentence if a transformer whose fit is not certified computed rows of `frame`; else an empty text.
+
+    `frame` has the rows of a fit.
+    """
+    uncertified = [each for each in TRANSFORMED if not each.certified]
+    if not uncertified:
+        return ""
+    features, sketch = _hashed(_by_place(_bare(frame, schema)))
+    for each in uncertified:
+        untransformed = _share(each.sources, features) and not _share(each.outputs, features)
+        if not untransformed and each.holds(features, sketch):
+            return UNCERTIFIED
+    return ""
 
 
 def overlap_with_past_fits(
@@ -198,7 +241,7 @@ def overlap_with_past_fits(
     an empty text. `frame` has the rows of the fit, `labels` are their labels, if any, and `event` is its cost.
     """
     hashes, sketch = _hashed(frame)
-    features, features_sketch = _hashed(_by_place(frame.drop(columns=schema.target, errors="ignore")))
+    features, features_sketch = _hashed(_by_place(_bare(frame, schema)))
     fit = PastFit(
         hashes=hashes,
         sketch=sketch,
@@ -238,6 +281,12 @@ def _hashed(frame: pd.DataFrame) -> tuple[np.ndarray, Sketch]:
     """Return the sorted distinct hashes and the finished sketch of the rows of `frame`."""
     hashes, sketch = hashes_and_sketch(Raw(frame=frame), KEY)
     return np.unique(hashes), sketch.finished()
+
+
+def _bare(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Return the rows `frame` without the target and the column of persons, as transformers return them."""
+    bare: pd.DataFrame = without_persons(frame.drop(columns=schema.target, errors="ignore"), schema)
+    return bare
 
 
 def _by_place(table: Any) -> pd.DataFrame:

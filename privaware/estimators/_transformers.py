@@ -30,10 +30,9 @@ from privaware.estimators._declared import (
     target_name,
     unquoted,
     with_persons,
-    without_persons,
 )
 from privaware.estimators._labels import with_classes
-from privaware.estimators._overlap import fit_ledger, note_transformed
+from privaware.estimators._overlap import fit_ledger, note_transformed, without_persons
 from privaware.ledger import Ledger
 from privaware.schema import Schema
 from privaware.workflow._transform import ReleasedMap, transform
@@ -109,7 +108,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         check_is_fitted(self, "map_")
         frame = new_rows(self, X, self.map_.schema)
         features = self.map_(Data.of(read(frame), self.map_.schema, labelled=False))
-        note_transformed(frame, features)
+        note_transformed(frame, features, certified=self.certified_)
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -329,7 +328,10 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         else:
             with unquoted(table):
                 kept = super().transform(X)
-        note_transformed(table, as_pandas(kept))
+        tables = (table, as_pandas(kept))
+        if self._persons:
+            tables = tuple(t[[name for name in t.columns if str(name) != self._persons]] for t in tables)
+        note_transformed(*tables, certified=self.certified_)
         return kept
 
     def inverse_transform(self, X: Any) -> np.ndarray:

@@ -127,11 +127,11 @@ class Rng:
             to multiples of `lattice(noise * sensitivity)`.
         """
         if isinstance(exact, float):
-            return self._scalar("gaussian", exact, noise * sensitivity)
+            return self._scalar("gaussian", exact, _noise_scale(exact, noise, sensitivity))
         if isinstance(exact, np.ndarray):
             draw = np.asarray(self._streams.cpu["noise"].standard_normal(exact.shape))
-            return _on_lattice(exact, draw, noise * sensitivity)
-        return self._gaussian_tensor(exact, noise * sensitivity)
+            return _on_lattice(exact, draw, _noise_scale(exact, noise, sensitivity))
+        return self._gaussian_tensor(exact, _noise_scale(exact, noise, sensitivity))
 
     def laplace(self, exact: Any, *, noise: Any, sensitivity: Any) -> Any:
         """Return a value plus Laplace noise of scale `noise * sensitivity`.
@@ -152,8 +152,8 @@ class Rng:
             of `lattice(noise * sensitivity)`.
         """
         if isinstance(exact, float):
-            return self._scalar("laplace", exact, noise * sensitivity)
-        scale = np.asarray(noise * sensitivity, dtype=float)
+            return self._scalar("laplace", exact, _noise_scale(exact, noise, sensitivity))
+        scale = np.asarray(_noise_scale(exact, noise, sensitivity), dtype=float)
         noisy = add_laplace(exact, scale, np.asarray(lattice(scale)), self._streams.cpu["noise"])
         return noisy.astype(exact.dtype if exact.dtype.kind == "f" else float)
 
@@ -176,7 +176,7 @@ class Rng:
         int
             The chosen index.
         """
-        scale = 2 * sensitivity / epsilon
+        scale = _noise_scale(0.0, 2 / epsilon, sensitivity)
         if self.seed is not None:
             return int(np.argmax(exact + self._streams.cpu["noise"].exponential(scale, len(exact))))
         return int(noisy_max(scale)(np.ascontiguousarray(exact, dtype=float)))
@@ -251,7 +251,7 @@ class Rng:
         ndarray
             The released values, one row for each problem.
         """
-        vectors = (noise * sensitivity)[:, None] * self._vectors(distribution, problem.masks)
+        vectors = _noise_scale(0.0, noise, sensitivity)[:, None] * self._vectors(distribution, problem.masks)
         exact = problem.solve(vectors)
         smear = (2 * SMEAR * noise * problem.slack)[:, None]
         return _on_lattice(exact, self._vectors(distribution, problem.masks), smear)
@@ -288,7 +288,7 @@ class Rng:
         ndarray
             The last value, in the shape of `initial`, rounded to multiples of `lattice(noise * sensitivity)`.
         """
-        at, scale = initial, noise * sensitivity
+        at, scale = initial, _noise_scale(initial, noise, sensitivity)
         for move in maps:
             at = move(at) + scale * self._streams.cpu["noise"].standard_normal(initial.shape)
         draw = math.sqrt(tail) * self._streams.cpu["noise"].standard_normal(initial.shape)
@@ -495,6 +495,25 @@ class Rng:
         draw.mul_(scale / step)
         draw = draw.add_(exact.double() / step) if isinstance(step, torch.Tensor) else draw.add_(exact, alpha=1 / step)
         return draw.round_().mul_(step).to(exact.dtype)
+
+
+def _noise_scale(exact: Any, noise: Any, sensitivity: Any) -> Any:
+    """Return `noise * sensitivity`; raise `WrongInput` if noise of this scale would be lost in the type of `exact`.
+
+    The lattice must be at least `SMALLEST_STEP`, and for float32 at least 2^-126, the smallest normal number. The scale
+    must be at most 2^1000, and for float32 2^120. It may be 0 where `noise` or `sensitivity` is 0. Only public numbers
+    are compared, and none on a GPU, where a comparison would end the capture of a CUDA graph.
+    """
+    scale = noise * sensitivity
+    if getattr(scale, "device", None) is not None and str(scale.device) != "cpu":
+        return scale
+    short = getattr(getattr(exact, "dtype", None), "itemsize", 8) < 8
+    least, most = (2.0**-126 / LATTICE, 2.0**120) if short else (SMALLEST_STEP / LATTICE, 2.0**1000)
+    values = np.asarray(scale, dtype=float)
+    silent = (values == 0) & ((np.asarray(noise) == 0) | (np.asarray(sensitivity) == 0))
+    if not (silent | ((values >= least) & (values <= most))).all():
+        raise WrongInput(f"expected a noise scale (noise * sensitivity) from {least:.1e} to {most:.1e}, got {scale}")
+    return scale
 
 
 def _on_lattice(exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from privaware.errors import PrivawareError
+from privaware.errors import PrivawareError, without_controls
 
 __all__ = ["RankLost", "RanksEnded", "Told", "ended_by_torchrun", "lost_sentence"]
 
@@ -84,5 +84,5 @@ def _end_after_grace(signals: int, left: threading.Event, sentence: str, speaks:
         while number := numbers.read(1):
             if number[0] == signal.SIGTERM and not left.wait(GRACE.total_seconds()):
                 if speaks():
-                    print(f"privaware: {sentence}", file=sys.stderr, flush=True)
+                    print(without_controls(f"privaware: {sentence}"), file=sys.stderr, flush=True)
                 os._exit(RanksEnded.code)

@@ -208,7 +208,7 @@ def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | No
         return "not certified: " + UNREVIEWED, drafted
     if guarantee.overlap:
         overlap = f"The guarantee is for this release alone: {guarantee.overlap}."
-        return "not certified: other releases used the same rows and are not in the ledger", overlap
+        return "not certified: other releases of the same rows are not in the ledger, or not certified", overlap
     if card.search.get("workflow") == "standard":
         return f"not private: {CHOSEN_WITHOUT_NOISE}", "What this choice reveals is not part of the epsilon below."
     if guarantee.certified:

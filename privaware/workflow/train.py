@@ -22,6 +22,7 @@ from privaware.descent import (
     FullBatch,
     Poisson,
     Update,
+    anchored,
     cross_entropy,
     flat,
     sgd,
@@ -189,6 +190,7 @@ def train(
         saved = Checkpoint(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
         event = descent.cost(noise)
         known = cache(lambda: _known_rows(inputs, targets))
+        _expect_public(descent.projection, inputs)
         what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
         with _locked_run(saved) as run:
             charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
@@ -345,14 +347,33 @@ def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
     A row is an entry of `inputs` (an array, or a sequence of arrays) with its entry of `targets`. Inputs and targets of
     different lengths raise `WrongInput`.
     """
-    several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
-    arrays = {f"input {at}": _array(values) for at, values in enumerate(several)} | {"target": _array(targets)}
+    arrays = _arrays(inputs) | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise WrongInput(f"expected one target for each example, got inputs and targets of lengths {sorted(lengths)}")
     key = digest_key()
     hashes, sketch = cells_sketch(list(array_cells(arrays, key)), key)
     return rows_digest(hashes, key), sketch.finished()
+
+
+def _expect_public(projection: Any, inputs: Any) -> None:
+    """Raise `WrongInput` if the public examples of an `anchored` projection share rows with the private `inputs`."""
+    if not isinstance(projection, anchored):
+        return
+    key = digest_key()
+    tables = (_arrays(inputs), _arrays(projection.inputs()))
+    private, public = (cells_sketch(list(array_cells(table, key)), key)[1].finished() for table in tables)
+    if public.resembles(private):
+        raise WrongInput(
+            "expected public examples as the inputs of anchored, got inputs that share rows with the private ones; "
+            "give examples that nobody needs protected"
+        )
+
+
+def _arrays(inputs: Any) -> dict[str, np.ndarray]:
+    """Return `inputs`, an array or a sequence of arrays, as a dictionary of arrays."""
+    several = inputs if isinstance(inputs, (tuple, list)) and hasattr(inputs[0], "shape") else (inputs,)
+    return {f"input {at}": _array(values) for at, values in enumerate(several)}
 
 
 def _array(values: Any) -> np.ndarray:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from privaware import Schema
 from privaware._version import __version__
 from privaware.cli._options import complete_data
 from privaware.cli._terminal import Terminal
+from privaware.errors import warn_caller
+from privaware.workflow.run.progress import to_stderr
 from tests.cli.people import Run
 
 
@@ -117,3 +120,39 @@ def test_shell_completes_verbs_learners_and_data(tmp_path: Path, monkeypatch: py
     (tmp_path / "mine.csv").touch()
     assert complete_data("mi") == ["mine.csv"]
     assert "mnist" in complete_data("mn")
+
+
+ORDERS = "\x1b]0;title\x07\x9b2J\r\u202e"
+"""Characters that a terminal obeys: escape sequences, a bell, a carriage return, and another direction of writing."""
+
+
+def written(text: str) -> bool:
+    return bool(text) and all(each.isprintable() or each == "\n" for each in text)
+
+
+def test_no_name_commands_the_terminal(run: Run, tmp_path: Path) -> None:
+    with open(tmp_path / "people.csv", "w", newline="", encoding="utf-8") as file:
+        file.write(f'"a{ORDERS}",b,y\n' + f'1.5,"u{ORDERS}","no{ORDERS}"\n2.5,v,yes\n' * 100)
+    fitted = ("--target", "y", "--epsilon", "1", "--learner", "majority")
+    calls = [
+        run("schema", "people.csv", "--target", "y"),
+        run("fit", "people.csv", *fitted, "--accept-schema", "--out", "m"),
+        run("fit", f"nowhere{ORDERS}.csv", *fitted),
+        run("fit", "people.csv", f"--x{ORDERS}"),
+        run("fit", "people.csv", "--target", f"a{ORDERS}", "--epsilon", "1"),
+        run("verify", "m"),
+        run("ledger", "people.csv.ledger"),
+    ]
+    assert [call.code for call in calls] == [0, 0, 2, 2, 3, 0, 0]
+    assert [call.out + call.err for call in calls if not written(call.out + call.err)] == []
+    assert Schema.parse(calls[0].out).columns[0].name == f"a{ORDERS}"
+
+
+def test_warning_and_progress_do_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(UserWarning, match="column a") as caught:
+        warn_caller(f"column a{ORDERS}")
+    to_stderr(f"column a{ORDERS}")
+    watched_terminal = Terminal()
+    watched_terminal(f"column a{ORDERS}")
+    assert written(str(caught[0].message))
+    assert written(capsys.readouterr().err)

@@ -102,3 +102,12 @@ def test_quantile_counts_the_examples_of_all_microbatches(microbatch):
 def test_automatic_refuses_gamma_below_rounding(gamma):
     with pytest.raises(WrongInput, match="gamma"):
         automatic(1.0, gamma=gamma)
+
+
+@pytest.mark.parametrize("make", [flat, per_layer, lambda norm: quantile(norm=0.3, count_noise=4.0, low=norm)])
+def test_norm_below_gradients_that_underflow_is_refused(make):
+    """In float32 the square of a gradient of 1e-23 is 0, so a norm of 1e-25 would not clip it."""
+    make(1e-9)
+    for norm in (1e-10, 1e-25, 0.0, math.nan):
+        with pytest.raises(WrongInput, match="1e-09"):
+            make(norm)

@@ -393,3 +393,58 @@ def test_data_folder_that_cannot_be_used_stops_before_a_charge(monkeypatch: pyte
     with pytest.raises(WrongInput, match="PRIVAWARE_LEDGERS"):
         classifier(ledger=ledger).fit(*rows())
     assert ledger.spent() == 0
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["as an array", "beside the persons"])
+@pytest.mark.parametrize("known", [False, True], ids=["without persons", "with persons"])
+@pytest.mark.parametrize("step", [PrivateNormaliser, PrivatePCA])
+def test_p48_rows_of_a_transformer_of_persons_are_known(step: Any, known: bool, beside: bool) -> None:
+    X, y = rows()
+    people = pd.DataFrame(X, columns=["a", "b"]).assign(customer=np.arange(ROWS) // 2)
+    released = step(epsilon=0.5, unit="customer", cap=2).fit(people)
+    out: Any = released.transform(people if known else people[["a", "b"]])
+    if beside:
+        out = pd.DataFrame(out, columns=["c", "d"]).assign(customer=people["customer"])
+    last = PrivateClassifier(learner="majority", **({"unit": "customer", "cap": 2} if beside else {}))
+    with pytest.warns(OverlapWarning, match="in earlier fits of this process"):
+        assert not last.fit(out, y).certified_
+
+
+def test_p48_columns_that_a_selector_of_persons_keeps_are_known() -> None:
+    X, y = rows()
+    people = pd.DataFrame(X, columns=["a", "b"]).assign(customer=np.arange(ROWS) // 2)
+    shared: dict[str, Any] = {"epsilon": 0.5, "unit": "customer", "cap": 2}
+    kept = PrivateSelector(settings={"columns": 1}, **shared).fit(people, y).transform(people)
+    assert list(kept.columns)[1:] == ["customer"]
+    with pytest.warns(OverlapWarning, match="in earlier fits of this process"):
+        assert not PrivateClassifier(learner="majority").fit(kept.iloc[:40, :1], np.arange(40) % 2).certified_
+
+
+UNCERTIFIED = {
+    "scaled": lambda **more: PrivateNormaliser(epsilon=0.5, **more),
+    "projected": lambda **more: PrivatePCA(epsilon=0.5, **more),
+    "selected": lambda **more: PrivateSelector(epsilon=0.5, settings={"columns": 1}, **more),
+    "beside others": lambda **more: FeatureUnion([("one", PrivatePCA(**more)), ("two", FunctionTransformer(abs))]),
+}
+
+
+@pytest.mark.parametrize("step", UNCERTIFIED.values(), ids=UNCERTIFIED)
+def test_rows_of_an_uncertified_transformer_get_no_certificate(step: Any, tmp_path: Path) -> None:
+    X, y = rows()
+    shared = {"ledger": Ledger.create(tmp_path / "x.ledger", limit=9.0)}
+    fine = make_pipeline(step(**shared), PrivateClassifier(learner="majority", **shared)).fit(X, y)
+    assert fine[-1].certified_
+    pipe = make_pipeline(step(random_state=0, **shared), PrivateClassifier(learner="majority", **shared))
+    with pytest.warns(OverlapWarning, match="transformer whose fit is not certified"):
+        last = pipe.fit(X, y)[-1]
+    assert not last.certified_
+    assert last.guarantee_.startswith("NOT CERTIFIED: a transformer whose fit is not certified")
+    last.save(tmp_path / "model")
+    assert not ModelCard.read(tmp_path / "model").guarantee.certified
+
+
+def test_rows_before_an_uncertified_selector_stay_certified(tmp_path: Path) -> None:
+    X, y = rows()
+    shared = {"ledger": Ledger.create(tmp_path / "x.ledger", limit=9.0)}
+    PrivateSelector(random_state=0, settings={"columns": 1}, **shared).fit(X, y).transform(X)
+    assert PrivateClassifier(learner="majority", **shared).fit(X, y).certified_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,3 +134,23 @@ def test_long_samples_are_not_cut_off() -> None:
     indices, inside = Rng(seed=3).poisson_indices(5000, 0.999, 3)
     assert (inside.sum(1) > 4950).all()
     assert indices.max() == 4999
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-320, 1e308, math.inf, math.nan, -1.0])
+@pytest.mark.parametrize("make", [float, lambda x: np.full(2, x), lambda x: torch.full((2,), x)])
+def test_noise_scale_that_rounding_would_lose_is_refused(make: Any, scale: float) -> None:
+    for release in (Rng().gaussian, Rng().laplace):
+        if release.__name__ == "gaussian" or not isinstance(make(0.0), torch.Tensor):
+            with pytest.raises(WrongInput, match="noise scale"):
+                release(make(1.0), noise=scale, sensitivity=1.0)
+    with pytest.raises(WrongInput, match="noise scale"):
+        Rng().iterate(np.ones(2), [], noise=scale, sensitivity=1.0)
+
+
+def test_noise_scale_that_underflows_is_refused_and_none_is_not() -> None:
+    with pytest.raises(WrongInput, match="noise scale"):
+        Rng().gaussian(1.0, noise=1e-200, sensitivity=1e-200)
+    with pytest.raises(WrongInput, match="noise scale"):
+        Rng().gaussian(torch.ones(1), noise=1e-36, sensitivity=1.0)
+    assert Rng().gaussian(torch.ones(1), noise=0.0, sensitivity=1.0) == 1.0
+    assert Rng().gaussian(np.ones(2), noise=1.0, sensitivity=np.array([0.0, 1.0]))[0] == 1.0

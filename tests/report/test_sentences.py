@@ -144,7 +144,7 @@ PAGE = [
     Said("seeded, not for release", SEEDED, (same,)),
     Said("not certified: no proof", UNPROVEN, (same,)),
     Said("The schema was drafted from the rows.", DRAFTED, (same,)),
-    Said("other releases used the same rows and are not in the ledger", OVERLAP, (same,)),
+    Said("other releases of the same rows are not in the ledger, or not certified", OVERLAP, (same,)),
     Said("The guarantee is for this release alone: together they spend epsilon 2.", OVERLAP, (same,)),
     Said(f"not private: {CHOSEN_WITHOUT_NOISE}", STANDARD, (same,)),
     Said("not private as claimed: an audit refutes the claim", same, (same,), REFUTED, AUDIT),

@@ -13,7 +13,7 @@ from torch import nn
 
 from privaware import Ledger, train
 from privaware.accounting import epsilon
-from privaware.descent import Descent
+from privaware.descent import Descent, anchored
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
 
 
@@ -220,3 +220,16 @@ def test_trained_copy_has_the_mode_of_the_given_module(training: bool) -> None:
     inputs = torch.randn(60, 4)
     settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 0.1, "seed": 0}
     assert train(module, inputs, (inputs[:, 0] > 0).long(), **settings).training is training
+
+
+def test_private_rows_are_no_public_examples_of_a_projection(tmp_path):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+    settings["ledger"] = tmp_path / "rows.ledger"
+    for inputs in (x, x[100:160], torch.cat([x[:200], torch.randn(40, 4)])):
+        of_rows = anchored(inputs=lambda inputs=inputs: inputs, classes=2, directions=4, blocks=1)
+        with pytest.raises(WrongInput, match="share rows with the private ones"):
+            train(nn.Linear(4, 2), x, y, projection=of_rows, **settings)
+    assert not settings["ledger"].exists()
+    of_strangers = anchored(inputs=lambda: task(seed=1)[0][:60], classes=2, directions=4, blocks=1)
+    train(nn.Linear(4, 2), x, y, projection=of_strangers, **settings)

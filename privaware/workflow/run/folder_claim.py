@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privaware._files import CLAIM, SEARCH, atomic_write
+from privaware._files import CLAIM, SEARCH, atomic_write, private_folder
 from privaware._validate import option
 from privaware.errors import PrivawareError, WrongInput
 from privaware.ledger import Entry, Ledger
@@ -31,7 +31,7 @@ def claimed_folder(folder: Path | None, ledger: Ledger, run: str, *, resumed: bo
     if folder is not None:
         with disk_errors(folder, f"choose another {option('out')}"):
             place = folder / SEARCH
-            place.mkdir(mode=0o700, exist_ok=True)
+            private_folder(place)
             content = json.dumps({"run": run, "ledger": str(ledger.path)}).encode()
             atomic_write(place / CLAIM, content, mode=0o600)
     try:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from privaware._files import SEARCH, locked
+from privaware._files import SEARCH, locked, private_folder
 from privaware._validate import option
 from privaware.errors import WrongInput
 from privaware.model import TENSORS
@@ -55,8 +55,7 @@ def locked_folder(folder: Path, ledger: Path | None = None) -> Iterator[None]:
         try:
             with disk_errors(folder, f"choose another {_folder_word()}"):
                 _expect_new(folder, ledger)
-                (folder / STAGED).mkdir(mode=0o700, exist_ok=True)
-                (folder / STAGED).chmod(0o700)
+                private_folder(folder / STAGED)
             yield
         finally:
             for place in (folder / STAGED, *([folder] if created else [])):
@@ -111,6 +110,8 @@ def set_time(path: Path, charged: str) -> None:
 
 
 def _expect_folder(path: Path) -> None:
+    if path.is_symlink():
+        raise WrongInput(f"expected {_folder_word()} as a folder, got the link {str(path)!r}; name the folder itself")
     if path.exists() and not path.is_dir():
         raise WrongInput(f"expected {_folder_word()} as a folder, got the file {str(path)!r}; choose another")
 

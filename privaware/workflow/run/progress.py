@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from privaware.errors import without_controls
 from privaware.strategies._strategy import OnProgress, SearchProgress
 from privaware.workflow.run.options import Say
 
@@ -33,7 +34,7 @@ FIRST_SECONDS = 2.0
 
 def to_stderr(sentence: str) -> None:
     """Write a sentence about progress to standard error."""
-    print(sentence, file=sys.stderr, flush=True)
+    print(without_controls(sentence), file=sys.stderr, flush=True)
 
 
 def step_progress(say: Say | None, seconds: float = 5.0) -> Callable[..., None]:

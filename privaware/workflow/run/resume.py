@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import secrets
 import shlex
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: in
 
     Of the plan count the schema, learner, settings, budget, and the names of earlier releases. `source` has the rows.
     Data in a file are named by its path, built-in data by their name, and a DataFrame by the digest of its rows.
-    Without a folder there is nothing to resume, so every call gives another key.
+    Without a folder there is nothing to resume, so every call gives another key, also
+    two calls at the same time.
     """
     folder = options.folder
     rows = None if source.path is None else str(source.path.resolve())
@@ -53,7 +54,7 @@ def run_key(verb: str, source: Source, plan: Plan, options: RunOptions, seed: in
         "epsilon": plan.limit,
         "delta": plan.delta,
         "seed": seed,
-        "out": time.time_ns() if folder is None else str(folder.resolve()),
+        "out": secrets.token_hex(16) if folder is None else str(folder.resolve()),
     }
     if before := [what for what, _ in plan.parts[:-1] if what != "release bounds"]:
         facts["before"] = before

@@ -143,8 +143,8 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     checked = cache(lambda: _checked(raw(), schema, table))
     rows_left_out = cache(lambda: left_out(unlabelled(), schema.target))
     about_rows = cache(lambda: rows_left_out() + notices(kept(), schema))
-    public = partial(read_public, options.public, schema, options.reading, private="")
     reads = options.schema is None or not options.dry_run
+    public = partial(read_public, options.public, schema, options.reading, private="", known=checked if reads else None)
     needed = learner != "auto" and find_learner(learner).needs_public
 
     def unlabelled() -> int:

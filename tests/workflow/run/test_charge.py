@@ -278,3 +278,18 @@ def test_infinite_price_is_refused_before_ledger_and_rows(
         with pytest.raises(WrongInput, match="expected a finite price, but no epsilon is proven at delta 1e-5"):
             search(people, model_epsilon=1.0, out=tmp_path / "m", dry_run=dry_run, **call)
     assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_calls_without_a_folder_at_one_time_are_charged_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name from the clock would let one of two calls take the other's open charge, where the clock is coarse."""
+    monkeypatch.setattr("time.time_ns", lambda: 10**18)
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": draw.normal(size=300), "y": draw.choice(["no", "yes"], 300)})
+    ledger = Ledger.create(tmp_path / "own.ledger", limit=3.0)
+    call: dict[str, Any] = {"target": "y", "epsilon": 1.0, "learner": "majority", "accept_schema": True}
+    with monkeypatch.context() as patch:
+        patch.setattr(Majority, "run", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(frame, ledger=ledger, **call)
+    fit(frame, ledger=ledger, **call)
+    assert sum(entry.kind == "spend" for entry in ledger.entries()) == 2

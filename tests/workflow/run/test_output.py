@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from privaware._files import private_folder
+from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.testing import example, rows_for
 from privaware.workflow.audit import audit
@@ -73,3 +76,29 @@ def test_result_is_not_visible_before_its_run_is_closed(
 def _without_runtime(staged: bytes) -> dict[str, Any]:
     added = ("format", "version", "unit", "relation", "seed", "events", "ledger", "settings")
     return {name: value for name, value in json.loads(staged).items() if name not in added}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links of POSIX")
+@pytest.mark.parametrize("name", ["", ".staged", ".search"])
+def test_link_in_place_of_a_private_folder_costs_nothing(name: str, tmp_path: Path) -> None:
+    """The owner of the linked folder could read what is not released, or give the run noise that they know."""
+    other, out, table = tmp_path / "other", tmp_path / "out", tmp_path / "rows.csv"
+    other.mkdir()
+    table.write_text("a,b,y\n" + "1,2,yes\n2,1,no\n" * 100)
+    if name:
+        out.mkdir()
+    (out / name).symlink_to(other)
+    with pytest.raises(WrongInput, match="link"):
+        _select(table, out)
+    assert [*other.iterdir()] == []
+    assert not [entry for path in tmp_path.glob("*.ledger") for entry in Ledger.open(path).entries() if entry.event]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners of POSIX")
+def test_private_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    private_folder(tmp_path / "own")
+    private_folder(tmp_path / "own")
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "own").stat().st_uid + 1)
+    with pytest.raises(WrongInput, match="another user"):
+        private_folder(tmp_path / "own")

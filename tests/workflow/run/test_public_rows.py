@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import datasets, fit
+from privaware import Schema, datasets, fit
 from privaware.errors import WrongInput
+from privaware.schema import Column
 from privaware.workflow.run.public_rows import read_public
 
 WISCONSIN = datasets.schema("wisconsin")
@@ -60,3 +62,49 @@ def test_search_on_built_in_public_rows(tmp_path: Path) -> None:
     )
     assert released.search is not None
     assert released.search["workflow"] == "aware"
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": draw.uniform(-1, 1, rows), "b": draw.uniform(-1, 1, rows)})
+    return frame.assign(y=np.where(frame["a"] > 0, "yes", "no"))
+
+
+def taught(data: object, public: object, **options: object) -> object:
+    columns = tuple(Column(name=name, low=-1, high=1) for name in ("a", "b"))
+    schema = Schema(columns=columns, classes=("no", "yes"), rows=600, target="y")
+    call = {"epsilon": 1.0, "schema": schema, "learner": "private_knn", "public": public, "seed": 0, **options}
+    return fit(data, target="y", settings={"queries": 20, "stages": 1, "epochs": 1}, **call)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: "people.csv",
+        lambda frame: frame,
+        lambda frame: frame[::5],
+        lambda frame: frame.sample(frac=1.0, random_state=0)[["b", "a"]],
+        lambda frame: pd.concat([frame[:200], people(50, seed=2)]),
+    ],
+    ids=["file", "rows", "subset", "shuffled without target", "most of them"],
+)
+def test_private_rows_of_this_run_are_no_public_rows(
+    change: Callable[[pd.DataFrame], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = people(600, seed=0)
+    frame.to_csv("people.csv", index=False)
+    with pytest.raises(WrongInput, match="shares rows with the private rows"):
+        taught("people.csv", change(frame))
+    assert not Path("people.csv.ledger").exists()
+
+
+def test_rows_charged_as_private_are_no_public_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    others, strangers = people(300, seed=1), people(300, seed=2)
+    people(600, seed=0).to_csv("people.csv", index=False)
+    others.to_csv("others.csv", index=False)
+    fit("others.csv", target="y", epsilon=1.0, learner="majority", accept_schema=True)
+    with pytest.raises(WrongInput, match=r"charged as private rows to '.*others\.csv\.ledger'"):
+        taught("people.csv", others[:200], dry_run=True)
+    taught("people.csv", strangers, dry_run=True)
