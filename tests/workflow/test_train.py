@@ -156,6 +156,8 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
         ({"clip": 1.0}, "expected clip as an object of privaware.descent with a method factors, got 1.0"),
         ({"augment": lambda inputs: inputs}, r"the loss and augment can use, .* fail \(TypeError"),
         ({"checkpoint": "no folder/run"}, "a checkpoint in a folder that exists"),
+        ({"checkpoint": "."}, r"a checkpoint of privaware, got another file at '\.'"),
+        ({"checkpoint": __file__}, "a checkpoint of privaware, got another file at "),
     ],
 )
 def test_wrong_call_is_one_sentence_and_costs_nothing(changed, words, tmp_path):

@@ -255,7 +255,7 @@ def test_run_that_another_process_closed_releases_nothing_more(
         return "a page"
 
     monkeypatch.setattr("privaware.report.page", page)
-    with pytest.raises(WrongInput, match="has already finished"):
+    with pytest.raises(WrongInput, match="has already ended"):
         fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
     assert not (tmp_path / "m" / "model.json").exists()
 
