@@ -356,7 +356,10 @@ def test_similar_rows_of_another_unit_name_its_options(run: Run, people: Path) -
     frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
     call = ("--target", "y", "--learner", "majority", "--epsilon", 0.5, "--limit", 3)
     assert run("fit", "visits.csv", *call, "--unit", "pid", "--cap", 2, "--out", "m").code == 0
-    assert "visits.csv.ledger --unit pid --cap 2 to charge them there" in run("fit", people, *call, "--out", "n").err
+    refused = run("fit", people, *call, "--out", "n").err
+    assert "has another unit, cap or relation than this run, so no epsilon holds for both" in refused
+    assert "visits.csv.ledger --unit pid --cap 2 to charge them there, --ledger FILE to begin a ledger" in refused
+    assert run("fit", people, *call, "--ledger", "rows.ledger", "--out", "n").code == 0
 
 
 def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:
