@@ -330,6 +330,8 @@ def target_of(raw: Raw, target: str) -> pd.Series:
     if target not in raw.frame.columns:
         if raw.files and "class" not in raw.frame.columns:
             raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
-        advice = raw.advice(target) or f"; name one with {option('target')}"
+        single = raw.line is not None and len(raw.frame.columns) == 1
+        other = f"check {option('sep')}, which gives one column" if single else f"name one with {option('target')}"
+        advice = raw.advice(target) or f"; {other}"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}{advice}")
     return raw.frame[target]
