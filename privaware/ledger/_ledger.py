@@ -587,7 +587,7 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                change = "leave --limit out, or change it with --set-limit"
+                change = f"leave {option('limit')} out, or change it ({limit_setting()})"
                 way = change if name == "limit" else self._way(name)
                 where = lock.shown_path(self.path)
                 raise WrongInput(

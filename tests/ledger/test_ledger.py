@@ -255,7 +255,7 @@ def test_audit_follows_the_run_whose_release_it_examines(ledger: Ledger) -> None
 
 
 def test_change_of_limit_is_an_entry(ledger: Ledger, path: Path) -> None:
-    with pytest.raises(WrongInput, match=r"expected limit 1 .* got 5; leave --limit out, or change it with"):
+    with pytest.raises(WrongInput, match=r"expected limit 1 .* got 5; leave limit= out, or change it"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA)
     entry = ledger.set_limit(5, who="ann")
     assert (entry.kind, entry.limit, entry.who) == ("limit", 5.0, "ann")
