@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from privaware._validate import expect, expect_count
+from privaware._validate import expect, expect_count, nearest
 from privaware.accounting import default_delta
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
@@ -183,15 +183,15 @@ class RunOptions:
 
         Raise `TypeError` for an unknown argument, and `WrongInput` for values that contradict each other.
 
-        >>> RunOptions.of({"epsilom": 1.0})
+        >>> RunOptions.of({"limits": 1.0})
         Traceback (most recent call last):
-        TypeError: there is no argument 'epsilom'; beside its own arguments a verb takes target, task, delta, ...
+        TypeError: there is no argument 'limits'; did you mean limit?
         """
         known = list(RunArguments.__annotations__)
         if unknown := [name for name in arguments if name not in known]:
-            raise TypeError(
-                f"there is no argument {unknown[0]!r}; beside its own arguments a verb takes {', '.join(known)}"
-            )
+            near = nearest(unknown[0], known)
+            others = f"did you mean {near}?" if near else f"beside its own, a function takes {', '.join(known)}"
+            raise TypeError(f"there is no argument {unknown[0]!r}; {others}")
         return cls(**arguments, **more)
 
     def delta_for(self, schema: Schema) -> float:
