@@ -101,7 +101,7 @@ def test_regression_reports_the_error_in_the_targets_unit(run: Run, tmp_path: Pa
     assert np.corrcoef(predicted["prediction"], charges[1000:])[0, 1] > 0.7
 
 
-def test_columns_of_test_rows_that_the_model_does_not_know_are_named(run: Run) -> None:
+def test_columns_of_unknown_test_values_are_named(run: Run) -> None:
     when = pd.date_range("2024-01-01", periods=1500, freq="D")
     use = np.random.default_rng(0).normal(20, 5, 1500)
     table = pd.DataFrame({"when": when, "heat": use, "use": use + 1})
