@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from privaware._validate import expect, expect_count, nearest
+from privaware._validate import expect, expect_count, nearest, option
 from privaware.accounting import default_delta
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
@@ -155,6 +155,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         expect_count("the unit", cap=self.cap)
+        for name in ("target", "unit"):
+            column = getattr(self, name)
+            expect(column is None or isinstance(column, str), "", f"{option(name)} as the name of one column", column)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         expect_device(self.device)
         for name in ("not_persons", "check_persons"):

@@ -93,6 +93,7 @@ def test_options_of_other_verbs_are_unknown() -> None:
     [
         ({"cap": 0}, "cap"),
         ({"cap": 3}, "--unit COLUMN beside"),
+        ({"target": ["y"]}, r"target= as the name of one column, got \['y'\]"),
         ({"task": "divination"}, "--task"),
         ({"device": "abacus"}, "--device cpu"),
     ],
