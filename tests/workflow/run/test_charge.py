@@ -53,6 +53,7 @@ def test_modules_that_parse_rows_are_listed() -> None:
     assert imports == {
         "workflow/run/source.py",  # into `read_private_rows`, and for a schema that the owner confirms or pays for
         "workflow/run/public_rows.py",  # rows of --public
+        "workflow/run/declared_kinds.py",  # the names of columns, for a draft of their kinds
         "bench/_rows.py",  # rows that a grid declares public
         "model.py",  # rows to predict
         "estimators/_models.py",  # rows to predict
