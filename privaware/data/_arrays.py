@@ -235,11 +235,16 @@ def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> R
     import pandas as pd
 
     texts = []
-    advice = "" if encoding else f" (name another encoding with {option('encoding')})"
-    expected = f"text in {encoding or 'UTF-8'}{advice}"
     for file, label in files:
-        with parsing(file, expected, partial(_named, file, label)):
+        try:
             texts.append(file.read_bytes().decode(encoding or "utf-8-sig"))
+        except LookupError:
+            raise WrongInput(f"expected {option('encoding')} such as utf-8 or latin-1, got {encoding!r:.60}") from None
+        except UnicodeError:
+            raise WrongInput(
+                f"{_named(file, label)}: expected {encoding or 'UTF-8'}, got other bytes; name another encoding with "
+                f"{option('encoding')}, such as latin-1, or save the file as UTF-8 text"
+            ) from None
     frame = pd.DataFrame({"text": texts, "class": [label for _, label in files]})
     return Raw(frame=frame, name=where, files=_names(files))
 

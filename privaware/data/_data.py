@@ -213,7 +213,7 @@ class Data:
             x = uncoded(raw, schema) if schema.form == "table" else _rows(raw, schema, None)
             return cls._labelled(raw, schema, x, True)
 
-    def coded_by(self, schema: Schema) -> Data:
+    def coded_by(self, schema: Schema, outside: Outside | None = None) -> Data:
         """Return rows from `Data.uncoded` coded by a schema whose bounds have been released.
 
         Regression targets are clipped to its bounds. In a column whose released kind is number or date, any other value
@@ -223,6 +223,8 @@ class Data:
         ----------
         schema : Schema
             The released schema.
+        outside : Outside, optional
+            Receives the counts of the values that the schema does not know.
 
         Returns
         -------
@@ -233,7 +235,8 @@ class Data:
         if schema.form != "table":
             return replace(self, schema=schema, y=y)
         cells = {column.name: uncoded_column(self.x, at) for at, column in enumerate(self.schema.declared)}
-        return replace(type(self).of(Raw(cells=cells, rows=len(self)), schema, labelled=False), y=y, begin=self.begin)
+        coded_rows = type(self).of(Raw(cells=cells, rows=len(self)), schema, labelled=False, outside=outside)
+        return replace(coded_rows, y=y, begin=self.begin)
 
     @classmethod
     def _labelled(cls, raw: Raw, schema: Schema, x: Any, labelled: bool) -> Data:
@@ -327,6 +330,8 @@ def target_of(raw: Raw, target: str) -> pd.Series:
     if target not in raw.frame.columns:
         if raw.files and "class" not in raw.frame.columns:
             raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
-        advice = raw.advice(target) or f"; name one with {option('target')}"
+        single = raw.line is not None and len(raw.frame.columns) == 1
+        other = f"check {option('sep')}, which gives one column" if single else f"name one with {option('target')}"
+        advice = raw.advice(target) or f"; {other}"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}{advice}")
     return raw.frame[target]

@@ -22,7 +22,7 @@ from privaware.data._outside import Outside
 from privaware.data._raw import Raw
 from privaware.data._values import numbers_of, quoted, spelt_of, words_of
 from privaware.errors import WrongInput
-from privaware.schema import NOT_USED, Column, Schema
+from privaware.schema import NOT_USED, Column, Schema, folded
 
 __all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"]
 
@@ -123,7 +123,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
         be released.
     """
     if raw.frame is None:
-        return _skipped(raw) + _rare_classes(raw, schema)
+        return _skipped(raw) + _doubtful_classes(raw, schema)
     others = [name for name in raw.columns or () if name not in (schema.target, schema.unit)]
     declared = {column.name for column in schema.columns}
     used = {column.name: column for column in schema.declared}
@@ -135,7 +135,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
         if column.kind == "undecided" and name in raw.frame.columns:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
-    sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _rare_classes(raw, schema)
+    sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _doubtful_classes(raw, schema)
     sentences += _two_numbers(raw, schema)
     return sentences
 
@@ -261,25 +261,32 @@ def _several_measures(raw: Raw, names: list[str]) -> list[str]:
     return sentences
 
 
-def _rare_classes(raw: Raw, schema: Schema) -> list[str]:
-    """Return a list with one notice if some, but not all, classes of the target have fewer than `RARE` rows.
+def _doubtful_classes(raw: Raw, schema: Schema) -> list[str]:
+    """Return notices if some, but not all, classes have fewer than `RARE` rows, and if some are alike.
 
-    The names of such classes may be typing errors, and the names of all classes are treated as public. The list is
-    empty if the owner declared the classes.
+    The names of such classes may be typing errors, and the names of all classes are treated as public. Classes are
+    alike if their names differ only in case or blanks. The list is empty if the owner declared the classes.
     """
     if not {"the classes", f"the classes of {schema.target}"}.intersection(schema.assumed):
         return []
+    sentences = []
+    if len({folded(name) for name in schema.classes}) < len(schema.classes):
+        sentences.append(
+            f"{quoted(schema.target)}: some of the {len(schema.classes)} classes differ only in case or blanks. They "
+            "are learned as different classes, so write each class in one way."
+        )
     words = words_of(target_of(raw, schema.target))
     counts = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
     rows = {word: int(count) for word, count in zip(words.spellings, counts, strict=True)}
     rare = [name for name in schema.classes if rows.get(name, 0) < RARE]
     if not rare or len(rare) == len(schema.classes):
-        return []
+        return sentences
     have = "has" if len(rare) == 1 else "have"
     return [
+        *sentences,
         f"{quoted(schema.target)}: {len(rare)} of {len(schema.classes)} classes {have} fewer than {RARE} rows. Classes "
         "are treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists "
-        "them)."
+        "them).",
     ]
 
 

@@ -153,12 +153,17 @@ class Checkpoint:
         atomic_write(self.path, save({"theta": theta}, metadata={"privaware": json.dumps(kept)}), mode=0o600)
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the facts in the header of the file, and its tensors by name."""
-        from safetensors import safe_open
+        """Return the facts in the header of the file, and its tensors by name; refuse a file of another kind."""
+        from safetensors import SafetensorError, safe_open
 
-        with safe_open(self.path, framework="pt") as file:  # type: ignore[no-untyped-call]
-            facts = json.loads(file.metadata()["privaware"])
-            return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        try:
+            with safe_open(self.path, framework="pt") as file:  # type: ignore[no-untyped-call]
+                facts = json.loads((file.metadata() or {})["privaware"])
+                return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, OSError):
+            raise WrongInput(
+                f"expected a checkpoint of privaware, got another file at {str(self.path)!r}; name another file"
+            ) from None
 
     def load(self, state: TrainingState, steps: int) -> None:
         """Restore `state` and torch's random generators, in place, from the file; change nothing if there is no file.

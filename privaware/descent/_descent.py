@@ -11,11 +11,13 @@ import torch
 from torch import nn
 
 from privaware.descent._clip import per_layer
+from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
+from privaware.descent._probe import synthetic_inputs
 from privaware.descent._ranks import TrainingJob, prepared_training
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._training import prepare
@@ -136,7 +138,8 @@ class Descent(DescentRecipe):
     def check(self, module: nn.Module, inputs: Any, targets: Any, *, device: str = "cpu") -> None:
         """Raise `Refused` if `module` cannot be trained privately. Only shapes and types of the examples are used.
 
-        Raise `WrongInput` unless there is one target for each example.
+        Raise `WrongInput` unless there is one target for each example. An error of `augment` on synthetic inputs is
+        raised as it is.
 
         Parameters
         ----------
@@ -148,7 +151,10 @@ class Descent(DescentRecipe):
             Where `run` would train it.
         """
         with seeded(Rng(seed=0), device), matmul_precision(self.precision):
-            prepare([module], self.loss, inputs, targets, device)
+            prepared = prepare([module], self.loss, inputs, targets, device)
+            if self.augment is not None:
+                probe = synthetic_inputs(prepared.inputs[:1], examples=3)[0]
+                self.augment(probe, ExampleDraws(torch.arange(3, device=prepared.stack.device)))
 
     def run_population(
         self,

@@ -23,14 +23,25 @@ __all__ = ["DescentRecipe"]
 
 PRECISIONS = ("float32", "tf32", "bf16")
 """Allowed values of `DescentRecipe.precision`."""
+METHODS = {
+    "sampler": "draw",
+    "clip": "factors",
+    "update": "apply",
+    "average": "update",
+    "lr_schedule": "at",
+    "noise_schedule": "at",
+    "augment": "__call__",
+    "projection": "bind",
+}
+"""A method that the object in each of these fields has. A number in its place would fail only after the charge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescentRecipe:
     """The public settings of private training, and their privacy cost. The subclass `Descent` documents the fields.
 
-    Raise `WrongInput` for a value out of range, and for a `projection` together with a clip, a precision or an update
-    that it does not support.
+    Raise `WrongInput` for a value out of range or of another type, and for a `projection` together with a clip, a
+    precision or an update that it does not support.
     """
 
     steps: int
@@ -54,6 +65,11 @@ class DescentRecipe:
         expect_count("Descent", copies=self.copies)
         expect_one_of("Descent", PRECISIONS, precision=self.precision)
         expect_in("Descent", "[0, 1)", overflow=self.overflow)
+        for name, method in METHODS.items():
+            value = getattr(self, name)
+            optional = value is None and name in ("average", "augment", "projection")
+            words = "a function" if method == "__call__" else f"an object of privaware.descent with a method {method}"
+            expect(optional or callable(getattr(value, method, None)), "Descent", f"{name} as {words}", value)
         if self.projection is not None:
             expect_one_of("projection", self.projection.clips, clip=type(self.clip).__name__)
             expect_one_of("projection", self.projection.precisions, precision=self.precision)

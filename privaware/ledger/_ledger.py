@@ -379,7 +379,7 @@ class Ledger(Summarised):
             if find(entries, "spend", run) is None:
                 raise WrongInput(f"{lock.shown_path(self.path)}: nothing was charged for run {run!r}")
             if find(entries, "finished", run):
-                raise WrongInput(f"{lock.shown_path(self.path)}: run {run!r} has already finished")
+                raise WrongInput(f"{lock.shown_path(self.path)}: run {run!r} has already ended")
             closing = chain.append(db, entries[-1], entry)
         chain.set_file_time(self.path, (*entries, closing))
         return self._noted(closing)
@@ -552,20 +552,20 @@ class Ledger(Summarised):
         """Return the earlier charge of the run of `entry`, or None if `entry` may be charged now.
 
         `entries` are all entries of the ledger. Nothing is written. Raise `BudgetExceeded` or `Refused` as `spend`
-        does, and `WrongInput` if the run is closed or was charged for something else.
+        does, and `WrongInput` if the run is closed or was charged for other settings or rows.
         """
         if entry.run is not None and (charged := find(entries, "spend", entry.run)):
-            if find(entries, "finished", entry.run):
+            where = f"{lock.shown_path(self.path)}: entry {charged.number} ({charged.what})"
+            if closing := find(entries, "finished", entry.run):
                 raise WrongInput(
-                    f"{lock.shown_path(self.path)}: run {entry.run!r} has already finished; name another folder or "
-                    "checkpoint for a new run"
+                    f"{where} has already ended ({closing.what}); name another folder or checkpoint for a new run"
                 )
             paid = (charged.event, charged.partition, charged.seed)
             other_rows = None not in (charged.rows, entry.rows) and charged.rows != entry.rows
             if paid != (entry.event, entry.partition, entry.seed) or other_rows:
                 raise WrongInput(
-                    f"{lock.shown_path(self.path)}: run {entry.run!r} was charged for something else;"
-                    " resume it with the settings and the rows it had, or start another"
+                    f"{where} was charged for other settings or rows; resume it with those, or name another folder or "
+                    "checkpoint for a new run"
                 )
             return charged
         assert entry.event is not None
@@ -587,7 +587,7 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                change = "leave --limit out, or change it with --set-limit"
+                change = f"leave {option('limit')} out, or change it ({limit_setting()})"
                 way = change if name == "limit" else self._way(name)
                 where = lock.shown_path(self.path)
                 raise WrongInput(

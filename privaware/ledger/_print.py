@@ -149,9 +149,10 @@ def _table(ledger: Mapping[str, Any]) -> list[str]:
 
 def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
     return [
-        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. To resume it, repeat its command with "
-        "the same data, settings and --out; nothing is charged again. To give it up, type "
-        f"`privaware ledger {shlex.quote(ledger['path'])} --close {entry['number']}`; its epsilon stays spent."
+        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. To resume it, repeat its command or "
+        "call with the same data, settings and --out (of `train`: checkpoint); nothing is charged again. "
+        f"To give it up, type `privaware ledger {shlex.quote(ledger['path'])} --close {entry['number']}`; "
+        "its epsilon stays spent."
         for entry in ledger["open"]
     ]
 

@@ -230,7 +230,7 @@ RULES = (
     ),
     Rule(
         "regression",
-        "Start with a linear model; if you need a network, use two layers",
+        "Start with the defaults of `fit`; if you choose a network, take two layers",
         lambda f: "deep networks trained with noise were worse than a constant prediction",
         lambda f: f.schema.task == "regression",
     ),

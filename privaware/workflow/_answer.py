@@ -76,7 +76,8 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
     only a reason, if `unmeasured` gives one, or if fewer than `FEWEST_TABLES` tables remain.
     """
     if (reason := unmeasured(schema, pilot=pilot is not None)) is not None:
-        return Answer(estimate=_estimate(reason=f"Not known: {reason}."), curve=[])
+        way = "To measure it, train a model with `privaware fit --score`, which releases its score with noise"
+        return Answer(estimate=_estimate(reason=f"Not known: {reason}. {way}."), curve=[])
     facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon(schema, delta))
     if pilot is not None:
         expected = of_pilot(_curves(schema), facts, pilot)

@@ -103,7 +103,7 @@ class Audit(Summarised):
         shown = f"epsilon is at least {rounded_down(self.epsilon_lower)} ({confidence})"
         if self.refuted:
             return f"NOT PRIVATE AS CLAIMED: {claim} is refuted with 99.9% confidence; {shown}."
-        return f"The attack shows that {shown}. It does not refute {claim}, which is not a proof."
+        return f"The attack shows that {shown}. It does not refute {claim}. This is no proof of the claim."
 
     def _facts(self) -> dict[str, Any]:
         """Return the facts that `repr` shows; numbers of an attack that are for the data owner only are left out."""

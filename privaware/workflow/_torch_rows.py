@@ -72,10 +72,10 @@ def expect_arguments(module: Any, more: Mapping[str, Any]) -> None:
 
 @contextmanager
 def failures_of_module() -> Iterator[None]:
-    """Turn an error in a `with` block, which runs the module and the loss on synthetic examples, into `WrongInput`.
+    """Turn an error in a `with` block, which checks the module on synthetic examples, into `WrongInput`.
 
-    The examples have the shape and type of the rows, so the message quotes no row. A `PrivawareError` and an
-    `OutOfMemoryError` are raised as they are.
+    The block may run the loss and `augment` too. The examples have the shape and type of the rows, so the message
+    quotes no row. A `PrivawareError` and an `OutOfMemoryError` are raised as they are.
     """
     from torch import OutOfMemoryError
 
@@ -86,8 +86,8 @@ def failures_of_module() -> Iterator[None]:
     except Exception as problem:
         words = " ".join(str(problem).split())
         raise WrongInput(
-            f"expected inputs and targets that the module and the loss can use, but on synthetic ones of their shape "
-            f"and type they fail ({type(problem).__name__}: {words:.200})"
+            f"expected inputs and targets that the module, the loss and augment can use, but on synthetic ones of "
+            f"their shape and type they fail ({type(problem).__name__}: {words:.200})"
         ) from problem
 
 

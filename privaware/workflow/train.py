@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from privaware import accounting
 from privaware._files import locked
 from privaware._rounded import number
-from privaware._validate import expect_positive, renamed_keywords
+from privaware._validate import expect_positive, renamed_keywords, shown
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import (
@@ -180,6 +181,7 @@ def train(
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         expect_device(device)
+        listener = _listener(progress)
         with failures_of_module():
             descent.check(module, inputs, targets, device=device)  # raises before anything is charged
         if ranks is not None:
@@ -213,7 +215,7 @@ def train(
                 rows=count,
                 rng=Rng(seed),
                 device=device,
-                callbacks=Callbacks(checkpoint=saved, progress=_listener(progress)),
+                callbacks=Callbacks(checkpoint=saved, progress=listener),
             )
             if saved is not None and run is not None and not finished:
                 saved.keep_released(steps)
@@ -263,9 +265,20 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
 
 
 def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Callable[[int, int, float], None] | None:
-    """Return the listener `progress`; for True, the listener that writes to standard error; for False or None, None."""
-    if isinstance(progress, bool):
+    """Return the listener `progress`; for True, the listener that writes to standard error; for False or None, None.
+
+    Raise `WrongInput` for an object that cannot be called with three arguments.
+    """
+    if progress is None or isinstance(progress, bool):
         return step_progress(None) if progress else None
+    try:
+        inspect.signature(progress).bind(0, 1, 0.0)
+    except TypeError:
+        raise WrongInput(
+            f"expected progress as a function of step, steps and seconds_left, or True or False, got {shown(progress)}"
+        ) from None
+    except ValueError:  # a function written in C may have no signature
+        pass
     return progress
 
 

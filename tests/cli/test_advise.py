@@ -82,7 +82,7 @@ def test_wrong_accuracy_is_exit_2(run: Run) -> None:
 
 def test_words_warn_about_a_public_network(run: Run) -> None:
     call = run("advise", "digits")
-    assert ("This network was trained on" in call.out) == ("pretrained on public photographs" in call.out)
+    assert ("EfficientNet-Lite0 was trained on" in call.out) == ("pretrained on public photographs" in call.out)
 
 
 def test_advise_has_no_option_for_a_signature(run: Run) -> None:

@@ -101,6 +101,17 @@ def test_regression_reports_the_error_in_the_targets_unit(run: Run, tmp_path: Pa
     assert np.corrcoef(predicted["prediction"], charges[1000:])[0, 1] > 0.7
 
 
+def test_columns_of_unknown_test_values_are_named(run: Run) -> None:
+    when = pd.date_range("2024-01-01", periods=1500, freq="D")
+    use = np.random.default_rng(0).normal(20, 5, 1500)
+    table = pd.DataFrame({"when": when, "heat": use, "use": use + 1})
+    table[:1000].to_csv("train.csv", index=False)
+    table[1000:].to_csv("later.csv", index=False)
+    shown = run("fit", "train.csv", "--target", "use", "--epsilon", 8, "--test", "later.csv", "--out", "m").err
+    assert "Test rows, 'when': 500 values outside the range that the model knows, clipped to it." in shown
+    assert "Test rows, 'heat'" not in shown
+
+
 @pytest.mark.parametrize("labels", [("<=50K", ">50K"), ("3", "7"), ("-1", "1"), ("é", "no ")])
 def test_labels_are_spelt_as_in_the_data(run: Run, tmp_path: Path, labels: tuple[str, str]) -> None:
     draw = np.random.default_rng(2)
@@ -356,7 +367,10 @@ def test_similar_rows_of_another_unit_name_its_options(run: Run, people: Path) -
     frame.assign(pid=[at // 2 for at in range(len(frame))]).to_csv("visits.csv", index=False)
     call = ("--target", "y", "--learner", "majority", "--epsilon", 0.5, "--limit", 3)
     assert run("fit", "visits.csv", *call, "--unit", "pid", "--cap", 2, "--out", "m").code == 0
-    assert "visits.csv.ledger --unit pid --cap 2 to charge them there" in run("fit", people, *call, "--out", "n").err
+    refused = run("fit", people, *call, "--out", "n").err
+    assert "has another unit, cap or relation than this run, so no epsilon holds for both" in refused
+    assert "visits.csv.ledger --unit pid --cap 2 to charge them there, --ledger FILE to begin a ledger" in refused
+    assert run("fit", people, *call, "--ledger", "rows.ledger", "--out", "n").code == 0
 
 
 def test_dry_run_refuses_a_row_without_a_person(run: Run, people: Path) -> None:

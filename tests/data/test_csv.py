@@ -228,6 +228,8 @@ def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
         draft(read(path), target="income")
     with pytest.raises(WrongInput, match=r"name one with target=$"):
         draft(read(path), target="incme")
+    with pytest.raises(WrongInput, match=r"check sep=, which gives one column$"):
+        draft(read(path, sep="|"), target="Income")
 
 
 def test_mistyped_target_lists_columns_and_the_nearest(tmp_path: Path) -> None:

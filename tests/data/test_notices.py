@@ -131,6 +131,15 @@ def test_classes_of_few_rows_are_said_without_their_names() -> None:
     assert "yse" not in sentence
 
 
+def test_classes_that_differ_only_in_case_are_said() -> None:
+    frame = visits()[["age", "town", "y"]].astype({"y": str})
+    frame.loc[::2, "y"] = frame["y"][::2].str.upper()
+    schema = replace(by_type(frame), reviewed=True)
+    (sentence,) = notices(read(frame), schema)
+    assert sentence.startswith("'y': some of the 4 classes differ only in case or blanks.")
+    assert notices(read(frame), replace(schema, assumed=())) == []  # declared
+
+
 def test_classes_of_few_images_are_said() -> None:
     labels = np.array(["cat"] * 20 + ["dgo"] + ["dog"] * 20)
     raw = Raw(images=np.zeros((41, 1, 4, 4), np.uint8), labels=labels)

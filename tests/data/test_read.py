@@ -367,8 +367,10 @@ def test_folders_of_images_and_of_texts_do_not_mix(tmp_path: Path) -> None:
 def test_texts_of_a_folder_may_have_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "1.txt").write_text("schön", encoding="latin-1")
-    with pytest.raises(WrongInput, match=r"expected '1.txt' as text in UTF-8 \(name another encoding with"):
+    with pytest.raises(WrongInput, match=r"'1.txt': expected UTF-8, got other bytes; name another encoding with"):
         read(tmp_path)
+    with pytest.raises(WrongInput, match="expected encoding= such as utf-8 or latin-1, got 'foo'"):
+        read(tmp_path, encoding="foo")
     frame = read(tmp_path, encoding="latin-1").frame
     assert frame is not None
     assert frame["text"].tolist() == ["schön"]

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from privaware.descent import FullBatch, Poisson, automatic, flat, per_layer, quantile
+from privaware.descent._recipe import METHODS
 from privaware.errors import WrongInput
 from privaware.events import Approximate, Gaussian, leaves
 from tests.descent.small_training import examples, recipe, train
@@ -36,6 +37,8 @@ def test_quantile_needs_count_noise_above_half_the_noise():
         lambda: Poisson(rate=0.0),
         lambda: recipe(steps=-1),
         lambda: recipe(precision="float8"),
+        *(lambda name=name: recipe(**{name: 0.5}) for name in METHODS),
+        lambda: recipe(clip=None),
         lambda: train(recipe(), declared=0),
         lambda: train(recipe(clip=flat(math.inf)), noise=1.0),
         lambda: train(recipe(), data=(examples()[0], examples()[1][:3])),

@@ -175,9 +175,9 @@ def test_run_key_with_another_event_is_refused(ledger: Ledger) -> None:
     ledger.spend(pure(0.2), what="a fit", run="key", seed=1)
     changes: list[dict[str, Any]] = [{"seed": 2}, {"seed": 1, "partition": "left"}]
     for change in changes:
-        with pytest.raises(WrongInput, match="charged for something else"):
+        with pytest.raises(WrongInput, match="charged for other settings or rows"):
             ledger.spend(pure(0.2), what="a fit", run="key", **change)
-    with pytest.raises(WrongInput, match="charged for something else"):
+    with pytest.raises(WrongInput, match="charged for other settings or rows"):
         ledger.spend(pure(0.1), what="a fit", run="key", seed=1)
     assert len(ledger.entries()) == 2
 
@@ -189,7 +189,7 @@ def test_finished_run_is_neither_resumed_nor_finished_again(ledger: Ledger) -> N
     assert ledger.closing("key") is None
     assert ledger.finish("key") == ledger.closing("key")
     for act in (lambda: ledger.spend(pure(0.2), what="a fit", run="key"), lambda: ledger.finish("key")):
-        with pytest.raises(WrongInput, match="already finished"):
+        with pytest.raises(WrongInput, match="already ended"):
             act()
     assert ledger.spent() == pytest.approx(accounting.epsilon(pure(0.2), DELTA))
     assert Ledger.verify(ledger.path) == []
@@ -255,7 +255,7 @@ def test_audit_follows_the_run_whose_release_it_examines(ledger: Ledger) -> None
 
 
 def test_change_of_limit_is_an_entry(ledger: Ledger, path: Path) -> None:
-    with pytest.raises(WrongInput, match=r"expected limit 1 .* got 5; leave --limit out, or change it with"):
+    with pytest.raises(WrongInput, match=r"expected limit 1 .* got 5; leave limit= out, or change it"):
         Ledger.open_or_create(path, limit=5.0, delta=DELTA)
     entry = ledger.set_limit(5, who="ann")
     assert (entry.kind, entry.limit, entry.who) == ("limit", 5.0, "ann")

@@ -151,7 +151,7 @@ def test_restored_ledger_has_spent_what_was_spent(tmp_path: Path) -> None:
     assert Ledger.verify(ledger.path) == []
     with pytest.raises(WrongInput, match="nothing to restore"):
         Ledger.restore(ledger.path)
-    with pytest.raises(WrongInput, match="already finished"):
+    with pytest.raises(WrongInput, match="already ended"):
         ledger.spend(Pure(epsilon=1.0), what="first", run="a")
 
 

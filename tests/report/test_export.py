@@ -269,7 +269,7 @@ def test_export_overwrites_nothing_and_leaves_the_bound_folder(tmp_path: Path) -
         report.export(folder, "nist", folder / "nist.md")
     with pytest.raises(WrongInput, match="exists already"):
         report.export(folder, "nist", folder / "model.json")
-    with pytest.raises(WrongInput, match="expected to among registry, huggingface"):
+    with pytest.raises(WrongInput, match="expected to= among registry, huggingface"):
         report.export(folder, "pdf", tmp_path / "x")
     with pytest.raises(WrongInput, match="cannot write the card"):
         report.export(folder, "nist", tmp_path / "nowhere" / "nist.md")

@@ -67,6 +67,9 @@ def test_plan_offers_the_charge_and_makes_none(stub: Served, place: Path) -> Non
     assert "All runs on these rows may spend epsilon 3 in total." in text
     assert "may spend epsilon 1 in total" in stub.ask(f"/{TOKEN}/plan", form={"data": "people.csv", "target": "y"})[1]
     assert "and train people-model</button>" in text
+    text = stub.ask(f"/{TOKEN}/plan", form={"data": "people.csv", "target": "y", "limit": "0.5"})[1]
+    assert "This run would be refused: expected a limit of at least" in text
+    assert "chosen under" not in text
     assert contents(place) == before
     assert "Runs" not in stub.ask(f"/{TOKEN}/")[1]
 
@@ -88,6 +91,7 @@ def test_plan_for_rows_of_another_file_offers_no_charge(stub: Served, place: Pat
     plan = {"data": "part.csv", "target": "y", "learner": "majority"}
     text = stub.ask(f"/{TOKEN}/plan", form=plan)[1]
     assert "&#39;part.csv&#39; probably shares rows with a table that was charged to" in text
+    assert "A ledger in this folder is chosen under “More choices” above." in text
     assert 'action="fit"' not in text
     assert "A new ledger" not in text
     assert 'action="fit"' in stub.ask(f"/{TOKEN}/plan", form={**plan, "new_ledger": "on"})[1]
@@ -110,7 +114,7 @@ def test_plan_for_another_unit_states_no_total(stub: Served, place: Path) -> Non
     text = stub.ask(f"/{TOKEN}/plan", form={"data": "visits.csv", "target": "y", "learner": "majority"})[1]
     budget = "is spent for the unit pid (cap 2), so that no total includes this run.</p>"
     assert budget in text
-    assert "This run would be refused." in text
+    assert "This run would be refused:" in text
     assert "no room" not in text
 
 

@@ -131,6 +131,7 @@ def test_answer_is_unknown_where_nothing_was_measured(data: str) -> None:
     advised = advise(data, accuracy=0.9)
     assert [advised.estimate[name] for name in ("epsilon", "low", "high")] == [None] * 3
     assert "curves were measured" in advised.estimate["reason"]
+    assert "`privaware fit --score`" in advised.estimate["reason"]
     assert advised.curve == []
 
 

@@ -153,7 +153,13 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
         ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
         ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
         ({"epsilon": "1"}, "expected epsilon > 0, got '1'"),
+        ({"clip": 1.0}, "expected clip as an object of privaware.descent with a method factors, got 1.0"),
+        ({"augment": lambda inputs: inputs}, r"the loss and augment can use, .* fail \(TypeError"),
         ({"checkpoint": "no folder/run"}, "a checkpoint in a folder that exists"),
+        ({"progress": lambda step: None}, "expected progress as a function of step, steps and seconds_left"),
+        ({"progress": "yes"}, "expected progress as a function of .*, got 'yes'"),
+        ({"checkpoint": "."}, r"a checkpoint of privaware, got another file at '\.'"),
+        ({"checkpoint": __file__}, "a checkpoint of privaware, got another file at "),
     ],
 )
 def test_wrong_call_is_one_sentence_and_costs_nothing(changed, words, tmp_path):

@@ -84,7 +84,7 @@ def test_a_checkpoint_of_other_rows_is_refused_before_a_charge(stopped: str, led
 
 def test_a_charge_for_other_rows_pays_for_no_run(stopped: str, ledger: Ledger) -> None:
     Path(stopped).unlink()
-    with pytest.raises(WrongInput, match="charged for something else"):
+    with pytest.raises(WrongInput, match="charged for other settings or rows"):
         train(network(), *rows(seed=9), ledger=ledger, checkpoint=stopped, **SETTINGS)
 
 
@@ -98,7 +98,7 @@ def test_a_finished_run_is_not_resumed_from_a_kept_copy(stopped: str, ledger: Le
     shutil.copy(stopped, f"{stopped}.copy")
     train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
     shutil.copy(f"{stopped}.copy", stopped)
-    with pytest.raises(WrongInput, match="has already finished; name another folder or checkpoint"):
+    with pytest.raises(WrongInput, match=r"has already ended \(finished\); name another folder or checkpoint"):
         train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
 
 
@@ -150,7 +150,7 @@ def test_finished_model_is_not_returned_for_other_settings(
 ) -> None:
     call: dict[str, Any] = {"ledger": ledger, "checkpoint": str(tmp_path / "run"), **SETTINGS}
     train(network(), *rows(), **call)
-    with pytest.raises(WrongInput, match=r"already finished|settings"):
+    with pytest.raises(WrongInput, match=r"already ended|settings"):
         train(network(), *rows(), **call | other)
 
 
@@ -179,14 +179,14 @@ def test_changed_parameters_are_not_returned_as_the_model(tmp_path: Path, ledger
     train(network(), *rows(), **call)
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(WrongInput, match="already finished"):
+    with pytest.raises(WrongInput, match="already ended"):
         train(network(), *rows(), **call)
 
 
 def test_model_of_a_closed_charge_is_not_returned(stopped: str, ledger: Ledger) -> None:
     Path(stopped).unlink()
     ledger.close(1)
-    with pytest.raises(WrongInput, match="already finished"):
+    with pytest.raises(WrongInput, match=r"entry 1 \(train .*\) has already ended \(closed without a result\)"):
         train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
 
 
@@ -256,5 +256,5 @@ def test_state_that_a_closing_entry_names_is_not_resumed(stopped: str, ledger: L
     path = Path(stopped)
     files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
     ledger.finish(f"train {path.resolve()}", files=files)
-    with pytest.raises(WrongInput, match="already finished"):
+    with pytest.raises(WrongInput, match="already ended"):
         train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)

@@ -83,7 +83,8 @@ def benchmark_sentence(candidate: str, facts: Mapping[str, Any]) -> str:
         return f"No benchmark was run on {sets} of similar size and budget ({measure} {signal:,.0f})."
     return (
         f"In {runs} benchmark runs on {sets} of similar size and budget ({measure} {signal / 10:,.0f} to "
-        f"{10 * signal:,.0f}) it was the best candidate or within one point of the best {times}. "
+        f"{10 * signal:,.0f}) the learner of this plan was the best candidate or within one point "
+        f"of the best {times}. "
         f"{_gap_words(candidate, facts)}"
     )
 

@@ -38,14 +38,14 @@ class Network:
 NETWORKS = {
     "sentences": Network(
         module=_public_text,
-        warning="This network was trained on public text. If that text contains rows of this data set, the guarantee "
-        "does not cover what the network learned from them. To train without it: "
+        warning="The network all-MiniLM-L6-v2 was trained on public text. If that text contains rows of this data set, "
+        "the guarantee does not cover what the network learned from them. To train without it: "
         "--features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh.",
     ),
     "extractor": Network(
         module=_public_photos,
-        warning="This network was trained on the photographs of ImageNet. If they contain images of this data set, the "
-        "guarantee does not cover what the network learned from them. To train without it: "
+        warning="EfficientNet-Lite0 was trained on the photographs of ImageNet. If they contain images of this data "
+        "set, the guarantee does not cover what the network learned from them. To train without it: "
         "--features prior,network=small,glyphs=0.5.",
     ),
 }

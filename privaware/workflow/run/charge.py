@@ -29,7 +29,7 @@ from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
 from privaware._validate import expect_positive, option
 from privaware.card import ModelCard
-from privaware.data import Data, Rows
+from privaware.data import Data, Outside, Rows
 from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
@@ -339,10 +339,20 @@ class ChargedRun:
         self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
 
     def _score(self, model: Model) -> None:
-        """Set `internal` to the scores of `model` on the test rows, for the owner only; without test rows, to None."""
-        self.internal = internal_scores(
-            model, self.test_rows, coded=self.schema.bounded, metric=self.metric, device=self.options.device
-        )
+        """Set `internal` to the scores of `model` on the test rows, for the owner only; without test rows, to None.
+
+        Say which columns of the test rows the model mostly does not know, such as dates after those it was trained on.
+        """
+        outside, settings = Outside(), {"metric": self.metric, "device": self.options.device}
+        self.internal = internal_scores(model, self.test_rows, coded=self.schema.bounded, outside=outside, **settings)
+        rows = 0 if self.test_rows is None else len(self.test_rows)
+        mostly = {
+            name: counts
+            for name, counts in outside.counts.items()
+            if 2 * (counts.get("outside_bounds", 0) + counts.get("unseen", 0)) > rows
+        }
+        for sentence in Outside(mostly).sentences(rows):
+            self.say(f"Test rows, {sentence}.")
 
     def publish_result(self, name: str, result: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:
         """Publish a result that is not a model, as one JSON file called `name`, with its cost.

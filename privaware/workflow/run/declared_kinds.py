@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._validate import suggestion
-from privaware.data import is_identifier_name, read_names
+from privaware.data import is_identifier_name, read, read_names
 from privaware.errors import WrongInput
 from privaware.preprocessing._ranges.open_columns import NONE
 from privaware.schema import DATE_PARTS, KINDS, Column, Schema
@@ -74,15 +74,17 @@ def _of_kind(column: Column, kind: str) -> Column:
 
 
 def draft_kinds(data: str | Path, *, without: Collection[str | None] = (), **reading: Any) -> str:
-    """Return a TOML text with the kind of each column of a text file that is not in `without`.
+    """Return a TOML text with the kind of each column that is not in `without`, of a file that declares no types.
 
-    Only the names of columns are read. The kind is "identifier" if the name suggests it, else "undecided". `reading`
-    are the options of `privaware.data.read`. Raise `WrongInput` for a file that is not a text file.
+    Only the names of columns are used. The kind is "identifier" if the name suggests it, else "undecided". `reading`
+    are the options of `privaware.data.read`. Raise `WrongInput` for a file that declares types, such as Parquet.
     """
     table = read_names(data, reading)
-    if table is None:
+    table = read(data, **reading) if table is None else table
+    if table.typed:
         raise WrongInput(
-            f"expected a CSV file for --kinds, got {str(data)!r}; leave out --kinds: other formats declare types"
+            f"expected a CSV, Excel or JSON file for --kinds, got {str(data)!r}, which declares types; leave out "
+            "--kinds"
         )
     lines = [
         "# Replace undecided where you know the kind: a declared kind costs nothing, and undecided ones share a part",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privaware import accounting, metrics
 from privaware._rounded import rounded_up
-from privaware.data import Data
+from privaware.data import Data, Outside
 from privaware.errors import PersonsWarning, UnusedColumnWarning
 from privaware.model import Model
 from privaware.schema import NOT_USED, Schema
@@ -123,18 +123,19 @@ def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str,
 
 
 def internal_scores(
-    model: Model, rows: Data | None, *, coded: bool, metric: str, device: str
+    model: Model, rows: Data | None, *, coded: bool, metric: str, device: str, outside: Outside
 ) -> dict[str, float | None]:
     """Compute the scores of `model` on test rows, for the data owner only; they are never written or released.
 
     `coded` says whether the rows are already coded by a schema with bounds; otherwise they are coded by the schema of
     `model` first. The entries are those of `metrics.internal`, such as `test_score`. If `metric` is "auc" and the rows
-    have both classes, the entry `auc` is added. Without rows, the only entry is a `test_score` of None.
+    have both classes, the entry `auc` is added. Without rows, the only entry is a `test_score` of None. `outside`
+    receives the counts of values that the released ranges and categories do not include.
     """
     if rows is None or not len(rows):
         return {"test_score": None}
     if not coded:
-        rows = rows.coded_by(scoring(model.schema))
+        rows = rows.coded_by(scoring(model.schema), outside)
     rows = rows.keep(tuple(column.name for column in model.schema.used))  # the columns that a selection kept
     scores = metrics.internal(model.schema.task, rows.y, model.predictions(rows, device))
     if metric == "auc" and 0 < rows.y.sum() < len(rows):

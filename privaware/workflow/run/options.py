@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from privaware._validate import expect, expect_count
+from privaware._validate import expect, expect_count, nearest, option
 from privaware.accounting import default_delta
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
@@ -155,6 +155,9 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         expect_count("the unit", cap=self.cap)
+        for name in ("target", "unit"):
+            column = getattr(self, name)
+            expect(column is None or isinstance(column, str), "", f"{option(name)} as the name of one column", column)
         expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
         expect_device(self.device)
         for name in ("not_persons", "check_persons"):
@@ -183,15 +186,15 @@ class RunOptions:
 
         Raise `TypeError` for an unknown argument, and `WrongInput` for values that contradict each other.
 
-        >>> RunOptions.of({"epsilom": 1.0})
+        >>> RunOptions.of({"limits": 1.0})
         Traceback (most recent call last):
-        TypeError: there is no argument 'epsilom'; beside its own arguments a verb takes target, task, delta, ...
+        TypeError: there is no argument 'limits'; did you mean limit?
         """
         known = list(RunArguments.__annotations__)
         if unknown := [name for name in arguments if name not in known]:
-            raise TypeError(
-                f"there is no argument {unknown[0]!r}; beside its own arguments a verb takes {', '.join(known)}"
-            )
+            near = nearest(unknown[0], known)
+            others = f"did you mean {near}?" if near else f"beside its own, a function takes {', '.join(known)}"
+            raise TypeError(f"there is no argument {unknown[0]!r}; {others}")
         return cls(**arguments, **more)
 
     def delta_for(self, schema: Schema) -> float:

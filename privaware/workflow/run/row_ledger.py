@@ -278,15 +278,17 @@ def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     if not similar:
         return
     other, schema = similar[0], source.schema
-    cost, settings = ", for another unit, cap or relation", other.unit_settings
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
-        settings = {}
-    way = listed_options(ledger=str(other.path), **settings)
+        ways = f"say {listed_options(ledger=str(other.path))} to charge them there"
+    else:
+        cost = ". That ledger has another unit, cap or relation than this run, so no epsilon holds for both"
+        there = listed_options(ledger=str(other.path), **other.unit_settings)
+        ways = f"say {there} to charge them there, {option('ledger', 'FILE')} to begin a ledger of this run's unit"
     raise WrongInput(
         f"'{source.name}' probably shares rows with a table that was charged to '{other.path}': half the rows of the "
-        f"smaller table, or more, seem to be in both{cost}; say {way} to charge them there, "
+        f"smaller table, or more, seem to be in both{cost}; {ways}, "
         f"or {option('new_ledger', True)} if they are other people"
     )
 

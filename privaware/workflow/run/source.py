@@ -322,12 +322,17 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
 
 def _expect_there(data: Any) -> Path:
     """Return the path of `data`; raise `WrongInput` if there is no such file or folder. It is not opened."""
+    if not isinstance(data, (str, os.PathLike)):
+        raise WrongInput(
+            "expected a data file, a folder of images, a DataFrame or a built-in data set, got an object of "
+            f"{type(data).__name__}; put rows in memory into a DataFrame with the target as a column"
+        )
     try:
         if os.path.exists(data):
             return Path(data)
-    except (TypeError, ValueError):
+    except ValueError:
         pass
-    shown = f"{str(data)!r:.80}" if isinstance(data, (str, Path)) else type(data).__name__
+    shown = f"{str(data)!r:.80}"
     near = nearest(data, registry.names("datasets")) if isinstance(data, str) else None
     raise WrongInput(
         "expected a data file, a folder of images, a DataFrame or a built-in data set "

@@ -45,7 +45,7 @@ def features(schema: Schema, epsilon: float = 1.0, **facts: Any) -> list[dict[st
 GLYPHS = [{"name": "prior", "network": "glyphs", "scatter": 0.5}]
 COLOUR = {"name": "extractor", "power": 0.5, "glyphs": 0.7, "small": 0.5}
 GREY = [{"name": "extractor", "power": 0.5, "glyphs": 1.8, "small": 1.0}]
-PUBLIC = "This network was trained on the photographs of ImageNet."
+PUBLIC = "EfficientNet-Lite0 was trained on the photographs of ImageNet."
 BOTH = [{"name": "prior", "network": "small", "glyphs": 1.0}]
 
 

@@ -53,6 +53,7 @@ def test_modules_that_parse_rows_are_listed() -> None:
     assert imports == {
         "workflow/run/source.py",  # into `read_private_rows`, and for a schema that the owner confirms or pays for
         "workflow/run/public_rows.py",  # rows of --public
+        "workflow/run/declared_kinds.py",  # the names of columns, for a draft of their kinds
         "bench/_rows.py",  # rows that a grid declares public
         "model.py",  # rows to predict
         "estimators/_models.py",  # rows to predict
@@ -255,7 +256,7 @@ def test_run_that_another_process_closed_releases_nothing_more(
         return "a page"
 
     monkeypatch.setattr("privaware.report.page", page)
-    with pytest.raises(WrongInput, match="has already finished"):
+    with pytest.raises(WrongInput, match="has already ended"):
         fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority", out=tmp_path / "m")
     assert not (tmp_path / "m" / "model.json").exists()
 

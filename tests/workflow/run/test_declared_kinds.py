@@ -52,6 +52,12 @@ def test_a_draft_of_kinds_names_every_column_once(letters: Path) -> None:
     drafted = tomllib.loads(draft_kinds(letters))
     assert list(drafted) == ["won", *(f"c{at}" for at in range(12))]
     assert set(drafted.values()) == {"undecided"}
+    frame = pd.read_csv(letters)
+    frame.to_json(letters.with_suffix(".jsonl"), orient="records", lines=True)
+    frame.to_parquet(letters.with_suffix(".parquet"))
+    assert draft_kinds(letters.with_suffix(".jsonl")) == draft_kinds(letters)
+    with pytest.raises(WrongInput, match="which declares types; leave out --kinds"):
+        draft_kinds(letters.with_suffix(".parquet"))
 
 
 @pytest.mark.parametrize(

@@ -152,3 +152,8 @@ def test_other_target_of_a_folder_of_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongInput, match="leave it out"):
         draft_schema(shades, target="mood")
     assert {resolve(shades, RunOptions(target=name)).schema.target for name in ("class", None)} == {"class"}
+
+
+def test_rows_that_are_no_data_frame_are_named_by_their_type() -> None:
+    with pytest.raises(WrongInput, match="got an object of ndarray; put rows in memory into a DataFrame"):
+        resolve(np.zeros((20, 3)), RunOptions(target="y"))
