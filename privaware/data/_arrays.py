@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._open import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
@@ -235,7 +234,7 @@ def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> R
     import pandas as pd
 
     texts = []
-    advice = "" if encoding else f" (name another encoding with {option('encoding')})"
+    advice = "" if encoding else " (name another encoding with --encoding)"
     expected = f"text in {encoding or 'UTF-8'}{advice}"
     for file, label in files:
         with parsing(file, expected, partial(_named, file, label)):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, uncoded
 from privaware.data._images import pixels, with_images
@@ -182,7 +181,7 @@ class Data:
                 what = {"undecided": "a kind and its bounds", "category": "categories"}.get(column.kind, "low and high")
                 raise WrongInput(
                     f"column {quoted(column.name)}: expected {what} in the schema; declare them, "
-                    f"or pay for them with {option('private_schema', True)}"
+                    "or pay for them with --private-schema=True"
                 )
         with raw.named():
             raw = _with_pixels(raw, schema)
@@ -327,6 +326,6 @@ def target_of(raw: Raw, target: str) -> pd.Series:
     if target not in raw.frame.columns:
         if raw.files and "class" not in raw.frame.columns:
             raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
-        advice = raw.advice(target) or f"; name one with {option('target')}"
+        advice = raw.advice(target) or "; name one with --target"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}{advice}")
     return raw.frame[target]

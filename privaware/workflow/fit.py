@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from privaware._summary import Summarised
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, for_caller
 from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions, attack_rates, attacker_sentence
 from privaware.model import Model
@@ -108,7 +108,7 @@ class Fit(Summarised):
             epsilon=plan.epsilon,
             delta=plan.delta,
             learner=run.search.get("point", {}).get("learner", plan.learner),
-            plan=plan.sentences,
+            plan=[*map(for_caller, plan.sentences)],
             certified=run.certified,
             internal={**run.internal, "seconds": run.seconds} if secret else run.internal,
             seconds=None if secret else run.seconds,
@@ -302,7 +302,7 @@ def fit(
         policy=rules.label,
     )
     if policy is not None and recipe.learner != "auto":
-        raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
+        raise WrongInput(f"expected --policy with --learner=auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
         tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")
@@ -392,7 +392,7 @@ def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str
     """
     chosen = dict(settings or {})
     if features and "features" in chosen:
-        raise WrongInput("expected features once, got them as --features and as --set features")
+        raise WrongInput("expected features once, got them with --features and among the settings")
     return chosen | ({"features": described_features(features)} if features else {})
 
 

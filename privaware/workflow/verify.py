@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._summary import Summarised
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, for_caller
 from privaware.events import NOTHING
 from privaware.workflow._statements import (
     Check,
@@ -112,7 +112,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
     signature = against_signature(folder, key, None if ledger is None else Path(ledger), subject.claim)
     checks = [*subject.checks, signature]
     if ledger is None:
-        checks.append(Check(unchecked=[SIGNED_ALONE if signature.bound else ALONE]))
+        checks.append(Check(unchecked=[for_caller(SIGNED_ALONE if signature.bound else ALONE)]))
     else:
         checks.append(against_ledger(folder, Path(ledger), subject.claim))
     problems = [problem for check in checks for problem in check.problems]
