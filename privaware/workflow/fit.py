@@ -171,7 +171,7 @@ class Fit(Summarised):
         lines = [] if self.internal_score is None else [f"Internal, not for release: {self.internal_score}."]
         if self.score is not None and self.model is not None:
             lines += [self.score_sentence, *Score.of(self.score).table_sentences(self.model.schema.classes)]
-        return lines if lines or self.release is None else [NO_SCORE]
+        return lines if lines or self.release is None else [for_caller(NO_SCORE)]
 
     def _facts(self) -> dict[str, Any]:
         score = None if self.score is None else self.score.get("value")

@@ -112,7 +112,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
     signature = against_signature(folder, key, None if ledger is None else Path(ledger), subject.claim)
     checks = [*subject.checks, signature]
     if ledger is None:
-        checks.append(Check(unchecked=[for_caller(SIGNED_ALONE if signature.bound else ALONE)]))
+        checks.append(Check(unchecked=[SIGNED_ALONE if signature.bound else ALONE]))
     else:
         checks.append(against_ledger(folder, Path(ledger), subject.claim))
     problems = [problem for check in checks for problem in check.problems]
@@ -121,7 +121,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
         epsilon=subject.priced.accountants,
         delta=subject.delta,
         problems=list(dict.fromkeys(problems)),
-        unchecked=[sentence for check in checks for sentence in check.unchecked],
+        unchecked=[for_caller(sentence) for check in checks for sentence in check.unchecked],
         bound=not problems and any(check.bound for check in checks),
         signed=None if key is None else signature.bound,
         certified=subject.certified and not problems,

@@ -162,7 +162,7 @@ FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+sum(1)", "-2+3", "@sum(1)", "\t=1+1"
 
 @pytest.mark.parametrize("label", FORMULAS)
 def test_p53_label_that_a_spreadsheet_runs_is_refused(tmp_path: Path, frame: pd.DataFrame, label: str) -> None:
-    with pytest.raises(WrongInput, match=r"would run as a formula; take a \.parquet file for --out"):
+    with pytest.raises(WrongInput, match=r"would run as a formula; take a \.parquet file for out="):
         predict(labelled(tmp_path, label), frame, out=tmp_path / "p.csv")
     assert not (tmp_path / "p.csv").exists()
 
