@@ -132,23 +132,23 @@ def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(for_caller(sentence), category, stacklevel=level)
 
 
-_AT_COMMAND_LINE = [False]
-"""Whether the command line is running. Threads of one command share it."""
+_COMMANDS: list[None] = []
+"""An item for each block of `naming_options` that runs, in any thread, because threads of one command share it."""
 
 
 @contextmanager
 def naming_options() -> Iterator[None]:
     """Let messages name settings as options of the command line inside the block, not as Python keyword arguments."""
-    before, _AT_COMMAND_LINE[0] = _AT_COMMAND_LINE[0], True
+    _COMMANDS.append(None)
     try:
         yield
     finally:
-        _AT_COMMAND_LINE[0] = before
+        _COMMANDS.pop()
 
 
 def at_command_line() -> bool:
     """Return whether messages name settings as options of the command line."""
-    return _AT_COMMAND_LINE[0]
+    return bool(_COMMANDS)
 
 
 SETTING = re.compile(r"""--([a-z]+(?:-[a-z]+)*)(?:=((?:'[^']*'|"[^"]*"|[^\s'"`;)])+(?<![.,:]))| ([A-Z]+)\b)?(:?)""")

@@ -87,6 +87,16 @@ def test_setting_is_named_as_its_caller_writes_it(written: str, keyword: str, op
         assert for_caller(written) == option == for_caller(option)
 
 
+def test_blocks_of_two_threads_may_end_in_any_order() -> None:
+    first, second = naming_options(), naming_options()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert for_caller("--out") == "--out"
+    second.__exit__(None, None, None)
+    assert for_caller("--out") == "out="
+
+
 def test_error_from_another_process_is_told_to_the_caller() -> None:
     sent = pickle.dumps(WrongInput("give --test FILE"))
     with naming_options():
