@@ -166,7 +166,7 @@ def test_few_tables_of_a_size_are_the_stated_reason(monkeypatch: pytest.MonkeyPa
     ("epsilon", "public", "advised"),
     [
         (1.0, None, "Do not search settings on these"),
-        (4.0, None, "take `--search rs`"),
+        (4.0, None, "take `search='rs'`"),
         (1.0, "own", "on the public rows"),
     ],
 )

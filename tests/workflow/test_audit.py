@@ -355,7 +355,7 @@ def test_space_and_search_mean_the_same_as_for_fit(people: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"search": "grid", "space": SPACE}, "--search rs"),
+        ({"search": "grid", "space": SPACE}, "search='rs'"),
         ({"search": "rs"}, "together"),
         ({"space": SPACE}, "together"),
     ],

@@ -298,7 +298,7 @@ def test_p39_features_of_a_row_do_not_depend_on_other_rows() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"epsilon": 2.0}, "at most 1 with --epsilon 1"),
+        ({"epsilon": 2.0}, "at most 1 with epsilon=1"),
         ({"epsilon": 0.0}, "score_epsilon > 0"),
         ({"epsilon": 0.5, "metric": "r2"}, "accuracy or auc for classification"),
     ],
@@ -496,8 +496,8 @@ def test_forged_table_outside_its_interval_is_not_valid(tmp_path: Path, also: st
     ("schema", "also", "words"),
     [
         (TABLE, "roc", "among confusion, threshold, calibration"),
-        (THREE, "threshold", "expected two classes for --score-also threshold, got 3"),
-        (NUMBERS, "confusion", "expected classes for --score-also confusion"),
+        (THREE, "threshold", "expected two classes for threshold in score_also=, got 3"),
+        (NUMBERS, "confusion", "expected classes for confusion in score_also="),
     ],
 )
 def test_tables_that_a_target_lacks_are_refused(schema: Schema, also: str, words: str) -> None:

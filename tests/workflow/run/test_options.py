@@ -92,9 +92,9 @@ def test_options_of_other_verbs_are_unknown() -> None:
     ("wrong", "sentence"),
     [
         ({"cap": 0}, "cap"),
-        ({"cap": 3}, "--unit COLUMN beside"),
-        ({"task": "divination"}, "--task"),
-        ({"device": "abacus"}, "--device cpu"),
+        ({"cap": 3}, "unit=COLUMN beside cap=3"),
+        ({"task": "divination"}, "task= as"),
+        ({"device": "abacus"}, "device= as cpu"),
     ],
 )
 def test_options_are_checked_when_they_are_made(wrong: dict[str, Any], sentence: str) -> None:
