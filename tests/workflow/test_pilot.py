@@ -73,7 +73,7 @@ def test_pilot_that_would_train_a_constant_is_refused(tmp_path: Path) -> None:
 
 
 def test_pilot_on_images_is_refused() -> None:
-    with pytest.raises(WrongInput, match="table with classes and enough rows for pilot="):
+    with pytest.raises(WrongInput, match="table with classes and enough rows for pilot:"):
         advise("digits", accuracy=0.8, pilot=0.2)
 
 
