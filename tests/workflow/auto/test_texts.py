@@ -86,7 +86,7 @@ def test_public_network_is_taken_where_it_is_installed(monkeypatch: pytest.Monke
     assert "sentence embeddings of a network pretrained on public text" in told
     assert "take about 90 s to 6 minutes on 2 processor cores; the longer time is for a busy or slower" in told
     way = "--features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh"
-    assert f"the guarantee does not cover what the network learned from them. To train without it: `privaware fit DATA {way}`." in told
+    assert f"network learned from them. To train without it: `privaware fit DATA {way}`." in told
     assert way in (Path(__file__).parents[3] / "docs" / "how_to" / "learn_from_texts.md").read_text()
 
 
