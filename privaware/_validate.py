@@ -13,10 +13,8 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-import shlex
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,69 +29,11 @@ __all__ = [
     "expect_nonnegative",
     "expect_one_of",
     "expect_positive",
-    "naming_options",
     "nearest",
-    "option",
-    "listed_options",
     "renamed_keywords",
     "shown",
     "suggestion",
 ]
-
-
-_OPTIONS = [False]
-"""Whether messages name options of the command line. Threads of one command share it."""
-
-
-@contextmanager
-def naming_options() -> Iterator[None]:
-    """Let messages name settings as options of the command line inside the block, not as Python keyword arguments."""
-    before, _OPTIONS[0] = _OPTIONS[0], True
-    try:
-        yield
-    finally:
-        _OPTIONS[0] = before
-
-
-def option(name: str, value: object = "") -> str:
-    """Return what a message calls the setting `name`, for whoever called: an option, or a keyword argument.
-
-    Parameters
-    ----------
-    name
-        The name of the keyword argument.
-    value
-        The advised value: a text, or True or False for a flag. Default: the setting is named alone.
-
-    Returns
-    -------
-    str
-        The name, such as `--not-persons` at the command line and `not_persons=` in Python.
-
-    >>> option("not_persons"), option("header", False), option("task", "regression")
-    ('not_persons=', 'header=False', "task='regression'")
-    >>> with naming_options():
-    ...     option("not_persons"), option("header", False), option("task", "regression")
-    ('--not-persons', '--no-header', '--task regression')
-    """
-    if not _OPTIONS[0]:
-        return f"{name}={value!r}" if value != "" else f"{name}="
-    dashed = name.replace("_", "-")
-    if isinstance(value, bool):
-        return f"--{dashed}" if value else f"--no-{dashed}"
-    return f"--{dashed} {shlex.quote(str(value)) if value != '' else ''}".rstrip()
-
-
-def listed_options(**settings: object) -> str:
-    """Return what a message calls several settings with their values (`option`), as they are typed after each other.
-
-    >>> listed_options(unit="case number", cap=2)
-    "unit='case number', cap=2"
-    >>> with naming_options():
-    ...     listed_options(unit="case number", cap=2)
-    "--unit 'case number' --cap 2"
-    """
-    return (" " if _OPTIONS[0] else ", ").join(option(name, value) for name, value in settings.items())
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:

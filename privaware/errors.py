@@ -1,14 +1,17 @@
 """The errors and warnings of privaware.
 
 Every message says what was expected, what came and what to do. The command line prints the message of an error and
-exits with its `code`.
+exits with its `code`. The code writes the settings in a message as options; `for_caller` translates them for Python.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "BudgetExceeded",
@@ -21,6 +24,9 @@ __all__ = [
     "Refused",
     "UnusedColumnWarning",
     "WrongInput",
+    "at_command_line",
+    "for_caller",
+    "naming_options",
     "warn_caller",
     "without_controls",
 ]
@@ -30,9 +36,15 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 class PrivawareError(Exception):
-    """The base class of all errors of privaware; `code` is the exit code of the command line."""
+    """The base class of all errors of privaware; `code` is the exit code of the command line.
+
+    The text of an error names settings as its caller writes them (`for_caller`), also if another process raised it.
+    """
 
     code = 2
+
+    def __str__(self) -> str:
+        return for_caller(super().__str__())
 
 
 class WrongInput(PrivawareError, ValueError):
@@ -121,7 +133,7 @@ def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:
         level, frame = level + 1, frame.f_back
-    warnings.warn(without_controls(sentence), category, stacklevel=level)
+    warnings.warn(without_controls(for_caller(sentence)), category, stacklevel=level)
 
 
 def without_controls(text: str) -> str:
@@ -134,3 +146,86 @@ def without_controls(text: str) -> str:
     'town\\\\u001b[2J'
     """
     return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+_COMMANDS: list[None] = []
+"""An item for each block of `naming_options` that runs, in any thread, because threads of one command share it."""
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Let messages name settings as options of the command line inside the block, not as Python keyword arguments."""
+    _COMMANDS.append(None)
+    try:
+        yield
+    finally:
+        _COMMANDS.pop()
+
+
+def at_command_line() -> bool:
+    """Return whether messages name settings as options of the command line."""
+    return bool(_COMMANDS)
+
+
+SETTING = re.compile(r"""--([a-z]+(?:-[a-z]+)*)(?:=((?:'[^']*'|"[^"]*"|[^\s'"`;)])+(?<![.,:]))| ([A-Z]+)\b)?(:?)""")
+"""An option, its value after "=" or its placeholder after a space, and the colon after it, if there is one."""
+SETTINGS = re.compile(rf"`(?!--)[^`]*`|(?<![^\s(`]){SETTING.pattern}(?: {SETTING.pattern})*")
+"""A command between backticks, which is left as it is, or one or more options after each other."""
+
+
+def for_caller(text: str) -> str:
+    """Return a message with its settings as its caller writes them: options, or keyword arguments in Python.
+
+    Parameters
+    ----------
+    text : str
+        The message. It names a setting as `--unit`, with a placeholder as `--ledger FILE`, and with a value as
+        `--task=regression` or `--header=False`. A value with spaces is quoted as in a shell. A command, such as
+        `privaware ledger FILE --close 3`, stands between backticks and is not translated.
+
+    Returns
+    -------
+    str
+        The message. A message that was translated before is not changed.
+
+    >>> text = "take --unit='case number' --cap=2, or --header=False; `privaware schema --kinds` drafts --kinds FILE"
+    >>> for_caller(text)
+    "take unit='case number', cap=2, or header=False; `privaware schema --kinds` drafts kinds=FILE"
+    >>> with naming_options():
+    ...     for_caller(text)
+    "take --unit 'case number' --cap 2, or --no-header; `privaware schema --kinds` drafts --kinds FILE"
+    """
+    spell, between = (_option, " ") if at_command_line() else (_keyword, ", ")
+
+    def spelled(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        return between.join(spell(*one.groups()) for one in SETTING.finditer(found[0]))
+
+    return SETTINGS.sub(spelled, text)
+
+
+def _option(name: str, value: str | None, placeholder: str | None, colon: str) -> str:
+    if value == "False":
+        return f"--no-{name}{colon}"
+    word = placeholder if value in (None, "True") else value
+    return f"--{name}{colon}" if word is None else f"--{name} {word}{colon}"
+
+
+def _keyword(name: str, value: str | None, placeholder: str | None, colon: str) -> str:
+    name = name.replace("-", "_")
+    if value is None and placeholder is None:
+        return f"{name}:" if colon else f"{name}="  # a message may begin with the setting that it is about
+    return f"{name}={placeholder or _literal(str(value))}{colon}"
+
+
+def _literal(word: str) -> str:
+    """Return the Python literal for a word of a shell; words in capitals, which are placeholders, stay as they are."""
+    try:
+        text = "".join(shlex.split(word))
+    except ValueError:  # text of a user that looks like a setting
+        return repr(word)
+    numbers = text.split(",")
+    if all(re.fullmatch(r"-?[0-9.]+(?:e[+-]?[0-9]+)?", number) for number in numbers):
+        return text if len(numbers) == 1 else f"[{', '.join(numbers)}]"
+    return text if text in ("True", "False") or (text.isupper() and text == word) else repr(text)

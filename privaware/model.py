@@ -15,7 +15,6 @@ import numpy as np
 
 from privaware import datasets, features, metrics, models, registry
 from privaware._summary import Summarised
-from privaware._validate import option
 from privaware.data import Data, Outside, Raw, coded_targets, from_array, read
 from privaware.errors import WrongInput
 from privaware.schema import Column, Schema
@@ -323,7 +322,7 @@ class Model(Summarised):
                 raise WrongInput(
                     f"column {name!r:.80}: expected values, but all {outside.counts[name]['missing']} are missing, and "
                     f"the {reads} this column; check the column, or predict without it by "
-                    f"{option('allow_unreadable', True)}"
+                    "--allow-unreadable=True"
                 )
 
     def depends_on(self, raw: Raw, name: str) -> bool:

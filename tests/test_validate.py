@@ -16,8 +16,6 @@ from privaware._validate import (
     expect_nonnegative,
     expect_one_of,
     expect_positive,
-    naming_options,
-    option,
     shown,
     suggestion,
 )
@@ -108,20 +106,3 @@ def test_value_outside_the_choices_is_refused() -> None:
     expect_one_of("x", ["sgd", "adam"], update="sgd")
     with pytest.raises(WrongInput, match="x: expected update among sgd, adam, got 'lion'"):
         expect_one_of("x", ["sgd", "adam"], update="lion")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "keyword", "words"),
-    [
-        ("sep", "", "sep=", "--sep"),
-        ("not_persons", "", "not_persons=", "--not-persons"),
-        ("task", "regression", "task='regression'", "--task regression"),
-        ("allow_unreadable", True, "allow_unreadable=True", "--allow-unreadable"),
-        ("header", False, "header=False", "--no-header"),
-    ],
-)
-def test_setting_is_named_as_its_caller_writes_it(name: str, value: object, keyword: str, words: str) -> None:
-    assert option(name, value) == keyword
-    with naming_options():
-        assert option(name, value) == words
-    assert option(name, value) == keyword

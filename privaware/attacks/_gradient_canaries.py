@@ -64,7 +64,7 @@ def room_for_canaries(mechanism: Mechanism[Any], schema: Schema, noise: float, *
     if probe.largest < least:
         raise WrongInput(
             f"expected a mechanism that noises arrays, got one that noises {probe.largest} numbers at once, too few "
-            "for canaries in one run; audit it with rows as canaries (--insert input) or by --attack many_run"
+            "for canaries in one run; audit it with rows as canaries (--insert=input) or by --attack=many_run"
         )
     return probe.largest
 
@@ -132,7 +132,7 @@ class CanaryRng(Rng):
     def shards(self, rows: int, shares: tuple[float, ...]) -> np.ndarray:
         raise WrongInput(
             "expected a mechanism that uses all rows alike, got one that splits them into parts; audit it with rows as "
-            "canaries (--insert input)"
+            "canaries (--insert=input)"
         )
 
     def spawn(self) -> Rng:

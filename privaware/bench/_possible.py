@@ -49,7 +49,7 @@ def refusal(refused: Mapping[Combination, str], of: int) -> str:
         return first
     advice = "change the grid"
     if len(refused) < of:
-        advice += ", or run its other combinations with --skip-impossible"
+        advice += ", or run its other combinations with `privaware bench run --skip-impossible`"
     if len(refused) == 1:
         return f"{first}; {advice}"
     return f"{len(refused)} of {of} combinations of the grid are impossible; the first is {first}; {advice}"

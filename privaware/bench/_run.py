@@ -158,7 +158,7 @@ def _locked(store: Store) -> Iterator[None]:
             held.enter_context(locked(folder))
         except BlockingIOError:
             raise WrongInput(
-                f"another run works on the store {store.path.name}; wait until it ends, or take another --store"
+                f"another run works on the store {store.path.name}; wait until it ends, or take another store"
             ) from None
         try:
             yield

@@ -17,7 +17,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from privaware._validate import option
 from privaware.data._numbers import number_of
 from privaware.data._open import open_bytes
 from privaware.data._raw import Raw, check_names
@@ -122,11 +121,11 @@ def _lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
     try:
         text = content.decode(encoding)
     except LookupError:
-        raise WrongInput(f"expected {option('encoding')} such as utf-8 or latin-1, got {quoted(encoding)}") from None
+        raise WrongInput(f"expected --encoding such as utf-8 or latin-1, got {quoted(encoding)}") from None
     except UnicodeError:
         raise WrongInput(
             f"{quoted(path.name)}: expected {encoding.removesuffix('-sig')}, got other bytes; name another with "
-            f"{option('encoding')}"
+            "--encoding"
         ) from None
     for number, line in enumerate(re.split(r"\r\n?|\n", text), start=1):
         if line.strip() and not line.lstrip().startswith("%"):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._open import Expansion, expect_small_archive
 from privaware.data._raw import Raw, parsing
 from privaware.data._values import got, listed, quoted
@@ -239,11 +238,11 @@ def _texts(files: list[tuple[Path, str]], where: str, encoding: str | None) -> R
         try:
             texts.append(file.read_bytes().decode(encoding or "utf-8-sig"))
         except LookupError:
-            raise WrongInput(f"expected {option('encoding')} such as utf-8 or latin-1, got {encoding!r:.60}") from None
+            raise WrongInput(f"expected --encoding such as utf-8 or latin-1, got {encoding!r:.60}") from None
         except UnicodeError:
             raise WrongInput(
                 f"{_named(file, label)}: expected {encoding or 'UTF-8'}, got other bytes; name another encoding with "
-                f"{option('encoding')}, such as latin-1, or save the file as UTF-8 text"
+                "--encoding, such as latin-1, or save the file as UTF-8 text"
             ) from None
     frame = pd.DataFrame({"text": texts, "class": [label for _, label in files]})
     return Raw(frame=frame, name=where, files=_names(files))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._cells import Cells
 from privaware.data._dates import clock_hours, date_parts, days_of_times, days_of_word
 from privaware.data._hashing import hashed_words
@@ -126,7 +125,7 @@ def _advice_on_absent(columns: list[Column]) -> str:
         return "rename or add columns of the data, or edit a schema that you wrote"
     return (
         "rename columns of the data, or add an empty column, whose values count as missing (with "
-        f"{option('allow_unreadable', True)} if it holds texts or the predictions depend strongly on it)"
+        "--allow-unreadable=True if it holds texts or the predictions depend strongly on it)"
     )
 
 

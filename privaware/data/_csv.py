@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._columns import series_of, spelt_or_text
 from privaware.data._numbers import CURRENCY, LETTERS, MEASURE, number_of
 from privaware.data._open import open_bytes
@@ -97,17 +96,16 @@ class CsvFile:
 
     def __post_init__(self) -> None:
         if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n ' or not self.sep.isascii()):
-            raise WrongInput(f"expected {option('sep')} as one character such as ; or | or tab, got {quoted(self.sep)}")
+            raise WrongInput(f"expected --sep as one character such as ; or | or tab, got {quoted(self.sep)}")
         if self.decimal not in (None, ".", ","):
-            raise WrongInput(f"expected {option('decimal')} as . or a comma, got {quoted(self.decimal)}")
+            raise WrongInput(f"expected --decimal as . or a comma, got {quoted(self.decimal)}")
         if self.decimal == "," and self.sep == ",":
-            raise WrongInput(f"expected {option('sep')} and {option('decimal')} to differ, got a comma for both")
+            raise WrongInput("expected --sep and --decimal to differ, got a comma for both")
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:
             raise WrongInput(
-                f"expected {option('encoding')} as utf-8, latin-1, cp1252 or another that Python knows, got "
-                f"{self.encoding!r:.60}"
+                f"expected --encoding as utf-8, latin-1, cp1252 or another that Python knows, got {self.encoding!r:.60}"
             ) from None
 
     @property
@@ -180,8 +178,8 @@ class CsvFile:
         if numbers and not self.header:
             raise WrongInput(
                 f"{quoted(self.path.name)}, line 1: expected names of columns, got a number in column {numbers[0] + 1} "
-                f"of {len(names)}; say {option('header', False)} if the first line is a row, or "
-                f"{option('header', True)} if it holds names"
+                f"of {len(names)}; say --header=False if the first line is a row, or "
+                "--header=True if it holds names"
             )
         return [name or other for name, other in zip(names, unnamed, strict=True)]
 
@@ -308,7 +306,7 @@ class CsvFile:
                 except UnicodeError:
                     raise WrongInput(
                         f"{quoted(self.path.name)}, about line {lines}: expected {encoding}, got other bytes; "
-                        f"name another with {option('encoding')}"
+                        "name another with --encoding"
                     ) from None
                 if not start:
                     break
@@ -434,8 +432,7 @@ class CsvFile:
             text.decode()
         except UnicodeDecodeError as problem:
             sentence = (
-                f"expected UTF-8, got other bytes; name it with {option('encoding')}, such as latin-1, or "
-                "save it as UTF-8 text"
+                "expected UTF-8, got other bytes; name it with --encoding, such as latin-1, or save it as UTF-8 text"
             )
             self._refuse(text, line, problem.start, sentence)
         for start, _, fields in self._records(text):

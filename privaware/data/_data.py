@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._cells import Cells, uncoded_column
 from privaware.data._code import coded, first, joined_texts, uncoded
 from privaware.data._images import pixels, with_images
@@ -182,7 +181,7 @@ class Data:
                 what = {"undecided": "a kind and its bounds", "category": "categories"}.get(column.kind, "low and high")
                 raise WrongInput(
                     f"column {quoted(column.name)}: expected {what} in the schema; declare them, "
-                    f"or pay for them with {option('private_schema', True)}"
+                    "or pay for them with --private-schema=True"
                 )
         with raw.named():
             raw = _with_pixels(raw, schema)
@@ -331,7 +330,7 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         if raw.files and "class" not in raw.frame.columns:
             raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
         single = raw.line is not None and len(raw.frame.columns) == 1
-        other = f"check {option('sep')}, which gives one column" if single else f"name one with {option('target')}"
+        other = "check --sep, which gives one column" if single else "name one with --target"
         advice = raw.advice(target) or f"; {other}"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}{advice}")
     return raw.frame[target]

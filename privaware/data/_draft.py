@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._code import has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, draft_column, is_free_text, outward
@@ -157,7 +156,7 @@ def _feature_names(raw: Raw, facts: dict[str, Any]) -> list[str]:
     names, target, unit = raw.columns or [], facts["target"], facts["unit"]
     if unit not in ("row", "label") and (unit not in names or unit == target):
         raise WrongInput(
-            f"expected {option('unit')} among the columns {raw.columns_shown(target)}, got {quoted(unit)}"
+            f"expected --unit among the columns {raw.columns_shown(target)}, got {quoted(unit)}"
             f"{raw.advice(unit, without=target)}"
         )
     return [name for name in names if name != target and (unit in ("row", "label") or name != unit)]

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from privaware._validate import option
 from privaware.data._open import open_bytes
 from privaware.data._raw import Raw, check_names
 from privaware.data._values import quoted
@@ -74,7 +73,7 @@ def _parsed(content: bytes, where: str, file: str, encoding: str) -> Any:
         text = content.decode(encoding).strip()
         value = json.loads(text) if text else None
     except LookupError:
-        raise WrongInput(f"expected {option('encoding')} such as utf-8 or latin-1, got {quoted(encoding)}") from None
+        raise WrongInput(f"expected --encoding such as utf-8 or latin-1, got {quoted(encoding)}") from None
     except (ValueError, RecursionError):
         raise WrongInput(f"{quoted(file)}, {where}: expected one JSON object, got something else") from None
     try:

@@ -12,7 +12,6 @@ from collections.abc import Collection
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
@@ -80,7 +79,7 @@ def unused_columns(schema: Schema, *, written: bool) -> list[str]:
     shown = [f"{quoted(column.name)} ({_why_unused(column, written)})" for column in unused[:MOST_SHOWN]]
     shown += [f"and {len(unused) - MOST_SHOWN} more"] if len(unused) > MOST_SHOWN else []
     named = not written and any(column.kind == "identifier" and is_identifier_name(column.name) for column in unused)
-    way = f" To use such a column as a feature, pass {option('not_persons', 'COLUMN')}." if named else ""
+    way = " To use such a column as a feature, pass --not-persons COLUMN." if named else ""
     return [f"Not used: {', '.join(shown)}.{way}"]
 
 
@@ -299,7 +298,7 @@ def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
         return []
     return [
         f"{quoted(schema.target)} has only two different values. If they are classes, declare them in the schema "
-        f"(classes), or leave out {option('task', 'regression')}."
+        "(classes), or leave out --task=regression."
     ]
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privaware._validate import option
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
@@ -75,8 +74,8 @@ class Outside:
                 if wrong > MAX_UNREADABLE * present:
                     raise WrongInput(
                         f"column {quoted(column)}: expected {expected}, but {wrong} of {present} values cannot be "
-                        f"read so; check the column, {option('sep')} and {option('decimal')}, or count them as missing "
-                        f"with {option('allow_unreadable', True)}"
+                        "read so; check the column, --sep and --decimal, or count them as missing "
+                        "with --allow-unreadable=True"
                     )
 
     def include(self, other: Outside) -> None:
@@ -114,5 +113,6 @@ class Outside:
             for name, each in columns[:MAX_COLUMNS_SHOWN]
         ]
         others = len(columns) - MAX_COLUMNS_SHOWN
-        more = [f"{others} more columns have such values; --json counts them all"] if others > 0 else []
-        return sentences + more
+        if others > 0:
+            sentences.append(f"{others} more columns have such values; `privaware predict --json` counts them all")
+        return sentences

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privaware._validate import nearest, option
+from privaware._validate import nearest
 from privaware.data._values import (
     Spelt,
     Words,
@@ -58,8 +58,7 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     kept = labelled_part(raw, target, classes)
     if len(raw) and not len(kept):
         raise WrongInput(
-            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with "
-            f"{option('target')}"
+            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with --target"
         )
     return kept
 
@@ -258,7 +257,7 @@ class Raw:
             return listed(names)
         return (
             f"of the first line, {len(names)} in all (to see their names pass "
-            f"{option('header', True)}, or {option('header', False)} if it is a row)"
+            "--header=True, or --header=False if it is a row)"
         )
 
     def advice(self, name: str, without: str = "") -> str:

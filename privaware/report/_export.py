@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._files import atomic_write
-from privaware._validate import expect, option
+from privaware._validate import expect
 from privaware.card import ModelCard
 from privaware.errors import WrongInput
 from privaware.report._card_cyclonedx import cyclonedx_json
@@ -83,7 +83,7 @@ def export(
         Where the card was written, and which of the entries `WANTED` for this format the owner has not stated. A model
         without a finite epsilon raises `WrongInput`.
     """
-    expect(to in FORMATS, "", f"{option('to')} among {', '.join(FORMATS)}", to)
+    expect(to in FORMATS, "", f"--to among {', '.join(FORMATS)}", to)
     if predictions is not None and to != "sacro":
         raise WrongInput(f"expected members and non-members with sacro only, got them with {to}; leave them out")
     folder = Path(folder)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from privaware._validate import expect, shown
+from privaware._validate import expect
 from privaware.errors import WrongInput
 
 __all__ = ["LABELS", "owner_statement"]
@@ -77,7 +77,7 @@ def _is_text(entry: Any) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    where = f"--describe {shown(str(path))}"
+    where = f"--describe={str(path)!r}"
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from privaware import registry, report
 from privaware._version import __version__
 from privaware.card import ModelCard
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import PrivawareError, WrongInput, naming_options
 from privaware.ledger import Ledger, explained_lines, ledger_rows, unit_words
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
@@ -64,7 +64,8 @@ def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COM
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
+        with naming_options():  # the pages turn options into the labels of their fields
+            yield
         await run_in_threadpool(runs.close)
 
     return Guard(Starlette(routes=routes, lifespan=lifespan), token, port)

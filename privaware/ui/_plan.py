@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from privaware import accounting
-from privaware._validate import naming_options
 from privaware.data import read_names
 from privaware.errors import WrongInput
 from privaware.events import NOTHING, Event, Pure
@@ -29,8 +28,7 @@ def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
     """
     if form.get("data") not in folder.data_files():
         return []
-    with naming_options():  # the page turns options into the labels of its fields
-        names = read_names(data_path(folder, form), reading(folder, form))
+    names = read_names(data_path(folder, form), reading(folder, form))
     return list(names.columns or ()) if names is not None and names.declared and not names.uneven else []
 
 
@@ -47,8 +45,7 @@ def planned_view(folder: Folder, form: Mapping[str, str]) -> dict[str, Any]:
     if (folder.path / task.out / "model.json").exists():
         raise WrongInput(f"{out!r} holds a finished model, which is never overwritten; choose another name")
     options = fit_options(folder, form)
-    with naming_options():  # the page turns options into the labels of its fields
-        planned = fit(data, **options, dry_run=True, out=folder.path / out, say=said.append)
+    planned = fit(data, **options, dry_run=True, out=folder.path / out, say=said.append)
     check = Pure(epsilon=CHECK_SHARE * options["epsilon"]) if options.get("check_persons") else NOTHING
     price = _words.rounded_up(planned.epsilon if check == NOTHING else options["epsilon"])
     return {

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from privaware.data._persons import of_persons
+from privaware.errors import for_caller
 from privaware.schema import Schema
 
 __all__ = ["AdviceFacts", "advice", "stored_evidence"]
@@ -127,7 +128,7 @@ RULES = (
     ),
     Rule(
         "one_hot",
-        "If you choose `--learner objective_perturbation`, which `fit` does not take by default, leave out columns of "
+        "If you choose `--learner=objective_perturbation`, which `fit` does not take by default, leave out columns of "
         "text categories at this epsilon",
         lambda f: (
             f"{f.categories} This learner adds noise to one number for each category, so many categories make it less "
@@ -170,7 +171,7 @@ RULES = (
     ),
     Rule(
         "freeze_cnn",
-        "Try a CNN whose first layers are random and frozen (`--learner frozen`)",
+        "Try a CNN whose first layers are random and frozen (`--learner=frozen`)",
         lambda f: (
             f"epsilon {f.epsilon:g} is below the measured crossover of a CNN; a fully connected network has no such "
             "crossover"
@@ -180,13 +181,13 @@ RULES = (
     ),
     Rule(
         "components",
-        "For a fully connected network on pixels, use private principal components (`--features pca`)",
+        "For a fully connected network on pixels, use private principal components (`--features=pca`)",
         lambda f: "300 components use little of the budget and make the first layer smaller",
         lambda f: f.schema.form == "image",
     ),
     Rule(
         "activation",
-        "In a convolutional network, use SELU or tanh (`--learner tanh`) in place of ReLU, and max pooling",
+        "In a convolutional network, use SELU or tanh (`--learner=tanh`) in place of ReLU, and max pooling",
         lambda f: "these activations keep gradients small, so clipping removes less of them",
         lambda f: f.schema.form == "image",
         ("selu", "activation"),
@@ -200,13 +201,13 @@ RULES = (
     ),
     Rule(
         "low_rank",
-        "Train a large network with gradients of low rank (`--learner rgp`)",
+        "Train a large network with gradients of low rank (`--learner=rgp`)",
         lambda f: f"at epsilon {f.epsilon:g} the noise grows with the number of parameters, and low rank reduces it",
         lambda f: f.schema.form == "image" and f.epsilon < LOW_RANK_BELOW,
     ),
     Rule(
         "ensembles",
-        "If attacks matter more than accuracy, release an ensemble (`--learner pate`), which needs your public rows",
+        "If attacks matter more than accuracy, release an ensemble (`--learner=pate`), which needs your public rows",
         lambda f: "its released model never sees a private row",
         lambda f: bool(f.schema.classes) and f.public,
     ),
@@ -241,7 +242,7 @@ RULES = (
             if f.public
             else f"Do not search settings on these {f.schema.rows:,} rows at epsilon {f.epsilon:g}: train with defaults"
             if f.epsilon < 2
-            else f"If you search settings on these {f.schema.rows:,} rows at epsilon {f.epsilon:g}, take `--search rs`"
+            else f"If you search settings on these {f.schema.rows:,} rows at epsilon {f.epsilon:g}, take `--search=rs`"
         ),
         lambda f: (
             f"a random search costs about {stored_evidence()['evidence']['searches']['ratio']:g} times the epsilon of "
@@ -253,7 +254,7 @@ RULES = (
     ),
     Rule(
         "labels",
-        "Protect whole rows; protect only labels (`--unit label`) if no other column is sensitive",
+        "Protect whole rows; protect only labels (`--unit=label`) if no other column is sensitive",
         lambda f: "label privacy hides the label of a row, and not that the row is in the data; it leaks more",
         lambda f: bool(f.schema.classes) and not of_persons(f.schema),
     ),
@@ -271,4 +272,9 @@ def advice(facts: AdviceFacts) -> Iterator[dict[str, Any]]:
             names = rule.cites or (rule.name,)
             cited = [{"name": name, **{key: stored[name][key] for key in CITED}} for name in names]
             advised = rule.do if isinstance(rule.do, str) else rule.do(facts)
-            yield {"name": rule.name, "rule": advised, "reason": rule.because(facts), "evidence": cited}
+            yield {
+                "name": rule.name,
+                "rule": for_caller(advised),
+                "reason": for_caller(rule.because(facts)),
+                "evidence": cited,
+            }

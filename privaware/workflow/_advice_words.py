@@ -49,7 +49,7 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
         lines.append(advised.choice["warning"])
     if why:
         lines.append(f"   Evidence: {advised.choice['evidence']}")
-    shows = "" if why else "; --why shows the evidence"
+    shows = "" if why else "; `privaware advise --why` shows the evidence"
     lines.append(f"Findings for these data at epsilon {advised.epsilon:g} (--epsilon takes another{shows}):")
     for finding in advised.advice:
         lines.append(f"- {finding['rule']}.")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from privaware.errors import for_caller
 from privaware.schema import Schema
 from privaware.workflow._accuracy_curves import (
     GRID,
@@ -30,7 +31,7 @@ SIZE_FACTOR = 4.0
 """Largest factor between the numbers of rows of two tables of similar size."""
 PILOT_SIZE_FACTOR = 10.0
 """Factor by which a table with a pilot may be smaller than the smallest or larger than the largest measured table."""
-PILOT_ADVICE = "--pilot 0.2 measures it with a charged run"
+PILOT_ADVICE = "--pilot=0.2 measures it with a charged run"
 FEWEST_TABLES = 5
 """Smallest number of measured tables of similar size for an estimate without a pilot."""
 LIKELY_ENOUGH = 0.15
@@ -142,7 +143,7 @@ def _estimate(
     rounded = {
         name: None if end is None or not math.isfinite(end) else float(f"{end:.2g}") for name, end in ends.items()
     }
-    return {**rounded, "reason": reason}
+    return {**rounded, "reason": reason and for_caller(reason)}
 
 
 def _of_other_tables(expected: Expected, accuracy: float | None, tables: int) -> dict[str, Any]:

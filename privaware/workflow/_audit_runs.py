@@ -225,7 +225,7 @@ class OneRun:
         if self.settings.space == "gradient":
             room_for_canaries(self.mechanism, schema, noise, least=least)
         elif self.unit != "row" or schema.unit != "row":
-            raise WrongInput("expected the unit row with rows as canaries, got another; take --insert gradient")
+            raise WrongInput("expected the unit row with rows as canaries, got another; take --insert=gradient")
         elif not schema.bounded:
             raise WrongInput("expected declared bounds and categories, to craft rows from; give a schema with --schema")
 
@@ -288,7 +288,7 @@ class MembershipGame:
         except (ArithmeticError, PrivawareError):
             raise WrongInput(
                 f"expected a learner that can be trained without noise, got {type(self.mechanism).__name__}; take "
-                "--shadow-training private, or a network"
+                "--shadow-training=private, or a network"
             ) from None
 
     def cost(self, schema: Schema, noise: float) -> Event:

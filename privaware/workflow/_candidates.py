@@ -53,7 +53,7 @@ POPULATION = {"cpu": 8, "cuda": 128}
 MOST_WORKERS = 64
 """Largest number of worker processes on a machine with at most this many processors; each copies the rows."""
 NO_SEARCH = (
-    "Hyper-parameters: defaults for data of this kind and size. A private search (`--search rs`) would cost about as "
+    "Hyper-parameters: defaults for data of this kind and size. A private search (`--search=rs`) would cost about as "
     "much as two to three training runs."
 )
 """The sentence of a plan of `auto` without a search."""
@@ -197,7 +197,7 @@ def expect_workflow(workflow: str, public: Any, source: Source) -> None:
     The standard workflow, which uses rows without noise, needs built-in data and no `public` rows. A search on `public`
     rows needs declared bounds.
     """
-    expect(workflow in WORKFLOWS, "", "--workflow aware or standard", workflow)
+    expect(workflow in WORKFLOWS, "", "--workflow as aware or standard", workflow)
     if workflow == "standard" and not source.builtin:
         raise WrongInput(
             "the standard workflow searches the rows without noise, which no guarantee survives; it is there to "
@@ -205,7 +205,7 @@ def expect_workflow(workflow: str, public: Any, source: Source) -> None:
         )
     if workflow == "standard" and public is not None:
         raise WrongInput(
-            "expected --workflow aware with --public, got --workflow standard; leave --workflow out, because a search "
+            "expected --workflow=aware with --public, got --workflow=standard; leave --workflow out, because a search "
             "on public rows has no privacy cost"
         )
     if public is not None and not source.schema.bounded:
@@ -226,7 +226,7 @@ def named_space(recipe: Recipe) -> Space | None:
         return space
     if len(space.learners) > 1:
         raise WrongInput(
-            f"expected --learner auto with a space that chooses among {', '.join(space.learners)}, got {recipe.learner}"
+            f"expected --learner=auto with a space that chooses among {', '.join(space.learners)}, got {recipe.learner}"
         )
     build = {key: value for key, value in space.build.items() if key != "learner"}
     return replace(space, learner=recipe.learner, build=build)

@@ -84,12 +84,12 @@ class Design:
 
     @property
     def options(self) -> str:
-        """The options of `privaware crossover` that name the design.
+        """The settings of `crossover` that name the design, as a message names them (`for_caller`).
 
         >>> Design((0.1, 1.0), 3).options
-        '--epsilons 0.1,1 --repeats 3'
+        '--epsilons=0.1,1 --repeats=3'
         """
-        return f"--epsilons {','.join(f'{epsilon:g}' for epsilon in self.epsilons)} --repeats {self.repeats}"
+        return f"--epsilons={','.join(f'{epsilon:g}' for epsilon in self.epsilons)} --repeats={self.repeats}"
 
 
 Price = Callable[[Design], float]

@@ -51,9 +51,9 @@ def expect_metric(metric: str | None, task: str, classes: int) -> str:
     the number of `classes` is not 2.
     """
     chosen = metric or METRICS[task][0]
-    expect(chosen in METRICS[task], "", f"--metric {' or '.join(METRICS[task])} for {task}", chosen)
+    expect(chosen in METRICS[task], "", f"--metric as {' or '.join(METRICS[task])} for {task}", chosen)
     if chosen == "auc" and classes != 2:
-        raise WrongInput(f"expected two classes for --metric auc, got {classes}; take --metric accuracy")
+        raise WrongInput(f"expected two classes for --metric=auc, got {classes}; take --metric=accuracy")
     return chosen
 
 
@@ -69,7 +69,7 @@ def task_reasons(schema: Schema, *, declared: bool) -> tuple[str, ...]:
         return ()
     return (
         f"Task: classification, because {schema.target} has only {len(schema.classes)} different values, all of them "
-        "whole numbers. To predict a number instead, give --task regression.",
+        "whole numbers. To predict a number instead, give --task=regression.",
     )
 
 

@@ -70,7 +70,7 @@ class Recipe:
         learner, settings = current_names(self.learner, self.settings)
         object.__setattr__(self, "learner", learner)
         object.__setattr__(self, "settings", settings)
-        expect(self.workflow in WORKFLOWS, "", "--workflow aware or standard", self.workflow)
+        expect(self.workflow in WORKFLOWS, "", "--workflow as aware or standard", self.workflow)
         if unknown := [name for name in self.search_settings if name not in SEARCH_SETTINGS]:
             raise WrongInput(f"a search has no setting {unknown[0]!r:.80}; {suggestion(unknown[0], SEARCH_SETTINGS)}")
         if self.search is None and self.search_settings:

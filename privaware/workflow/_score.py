@@ -275,10 +275,11 @@ def expect_tables(also: Sequence[str], schema: Schema) -> tuple[str, ...]:
     for name in also:
         expect_one_of("", SCORE_ALSO, score_also=name)
         if not schema.classes:
-            raise WrongInput(f"expected classes for --score-also {name}, got numbers; leave --score-also out")
+            raise WrongInput(f"expected classes for {name} in --score-also, got numbers; leave --score-also out")
     if "threshold" in also and len(schema.classes) != 2:
         raise WrongInput(
-            f"expected two classes for --score-also threshold, got {len(schema.classes)}; take confusion or calibration"
+            f"expected two classes for threshold in --score-also, got {len(schema.classes)}; take confusion or "
+            "calibration"
         )
     return tuple(name for name in SCORE_ALSO if name in also)
 
@@ -327,7 +328,7 @@ def with_score(
     scale = len(cells.sizes) * mechanism.changes * mechanism.noise
     reason += _expected(cells, schema.rows * share, scale, at_most=of_persons(schema))
     if schema.unit in ("row", "label") and not outside and epsilon < total:
-        reason += f" The total stays the same up to --score-epsilon {total:g}, because training uses other rows."
+        reason += f" The total stays the same up to --score-epsilon={total:g}, because training uses other rows."
     return replace(new.at(noise), settings=settings, reasons=(*plan.reasons, reason))
 
 
@@ -340,7 +341,7 @@ def _expect_affordable(epsilon: float, total: float, *, before: bool, persons: b
     if epsilon > most or (persons and epsilon >= total):
         bound = "less than" if persons and not before else "at most"
         raise WrongInput(
-            f"expected --score-epsilon of {bound} {most:g} with --epsilon {total:g}, the total budget, got {epsilon:g}"
+            f"expected --score-epsilon of {bound} {most:g} with --epsilon={total:g}, the total budget, got {epsilon:g}"
         )
 
 

@@ -27,9 +27,9 @@ def plot_spending(ledger: Ledger, path: Path) -> Path:
     Raise `WrongInput` for a suffix that is not in `FORMATS`, for an existing file, and for a ledger without charges.
     """
     if path.suffix.lower() not in FORMATS:
-        raise WrongInput(f"expected --plot as a file that ends in {', '.join(FORMATS)}, got {path.name!r:.80}")
+        raise WrongInput(f"expected the plot as a file that ends in {', '.join(FORMATS)}, got {path.name!r:.80}")
     if path.exists():
-        raise WrongInput(f"{str(path)!r:.120} exists and is not overwritten; choose another --plot")
+        raise WrongInput(f"{str(path)!r:.120} exists and is not overwritten; choose another file for the plot")
     if not ledger.history():
         raise WrongInput("expected a ledger with charges to plot, got one without any")
     chart = spending_chart(ledger)

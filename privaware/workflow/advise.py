@@ -23,7 +23,7 @@ from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware._summary import Summarised
 from privaware._validate import expect
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, for_caller
 from privaware.events import Gaussian
 from privaware.schema import Schema
 from privaware.workflow._accuracy_curves import Pilot, TableFacts
@@ -258,7 +258,7 @@ def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
     choice = choose(schema, epsilon)
     warnings = [network.warning for network in NETWORKS.values() if network.warning in choice.reasons]
     chosen = {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
-    return {**chosen, "warning": " ".join(warnings)}
+    return {name: for_caller(text) for name, text in (chosen | {"warning": " ".join(warnings)}).items()}
 
 
 def _shown(schema: Schema) -> dict[str, Any]:

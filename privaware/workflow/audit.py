@@ -21,7 +21,7 @@ from privaware.attacks._many_run import deciding_pair, many_runs
 from privaware.attacks._row_canaries import crafted_pair, crafted_rows
 from privaware.card import ModelCard
 from privaware.data import Data
-from privaware.errors import WrongInput, warn_caller
+from privaware.errors import WrongInput, for_caller, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import Ledger
 from privaware.noise import Rng
@@ -156,7 +156,7 @@ def audit(
         budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema)}
         if search is not None:
             if attack != "many_run" or method is not None:
-                raise WrongInput("expected --search with --attack many_run and without --method, got other options")
+                raise WrongInput("expected --search with --attack=many_run and without --method, got other options")
             plan = search_plan(
                 run.schema,
                 search=small_search(space, settings),
@@ -191,18 +191,18 @@ def _named_alike(search: Any, space: Any, insert: str, say: Callable[[str], None
     """
     notices = []
     if isinstance(space, str) and space in SPACES:
-        notices.append(f"The option --space {space} is called --insert {space} now.")
+        notices.append(f"The setting --space={space} is called --insert={space} now.")
         space, insert = None, space
     if search is not None and not (isinstance(search, str) and search in registry.names("strategies")):
-        notices.append("The option --search names a strategy now; the search space is called --space.")
+        notices.append("The setting --search names a strategy now; the search space is called --space.")
         search, space = "rs", search
     for sentence in notices:
         if say is None:
             warn_caller(sentence, DeprecationWarning)
         else:
-            say(sentence)
+            say(for_caller(sentence))
     if search not in (None, "rs"):
-        raise WrongInput(f"expected --search rs, the strategy that an audit can run, got {search}")
+        raise WrongInput(f"expected --search=rs, the strategy that an audit can run, got {search}")
     if (search is None) != (space is None):
         raise WrongInput("expected --search and --space together, to audit a search, got one of them")
     return search, space, insert
@@ -274,7 +274,7 @@ def _result(
         delta=plan.delta,
         epsilon=0.0 if free else plan.epsilon,
         charged=charged,
-        plan=plan.sentences,
+        plan=[*map(for_caller, plan.sentences)],
         certified=run.certified,
         seconds=run.seconds,
         out=run.out,
@@ -291,8 +291,8 @@ def _audit_model(folder: Path, asked: AuditSettings, options: RunOptions) -> Aud
     card = ModelCard.read(folder)
     if not asked.of_canaries:
         raise WrongInput(
-            f"expected --attack one_run or many_run for a model folder, got {asked.attack}: a membership attack needs "
-            f"the training rows; run `privaware audit DATA --learner NAME --attack {asked.attack}`"
+            f"expected --attack as one_run or many_run for a model folder, got {asked.attack}: a membership attack "
+            f"needs the training rows; run `privaware audit DATA --learner NAME --attack {asked.attack}`"
         )
     if options.out is not None:
         raise WrongInput(f"expected no --out with a model folder: the audit is written into it as {FILE}")
@@ -332,7 +332,7 @@ def _on_crafted_rows(
         delta=plan.delta,
         epsilon=0.0,
         charged="Nothing was charged: the attack used synthetic rows and no private row.",
-        plan=plan.sentences,
+        plan=[*map(for_caller, plan.sentences)],
         certified=options.seed is None,
     )
     if options.dry_run:
@@ -392,8 +392,6 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
         files = {name: sha256(folder / name) for name in (FILE, PAGE)}
         Ledger.open(ledger).record_audit(card.ledger.run, files=files, what=f"audit by {result.settings['attack']}")
     elif options.say is not None:
-        options.say(
-            f"{FILE} is not recorded in a ledger. Pass the ledger of the model with --ledger, "
-            "so that `privaware verify` can check it."
-        )
+        advice = for_caller("Pass the ledger of the model with --ledger, so that `privaware verify` can check it.")
+        options.say(f"{FILE} is not recorded in a ledger. {advice}")
     return result

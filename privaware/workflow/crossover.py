@@ -34,7 +34,7 @@ import numpy as np
 from privaware import accounting
 from privaware._summary import Summarised
 from privaware._validate import expect, expect_positive
-from privaware.errors import BudgetExceeded
+from privaware.errors import BudgetExceeded, for_caller
 from privaware.ledger import Ledger
 from privaware.report._charts import save, svg
 from privaware.workflow._comparison import ComparisonScores, correct
@@ -116,7 +116,7 @@ class Crossover(Summarised):
             repeats=int(run.plan.settings["repeats"]),
             evaluation=run.source.builtin,
             note=DRY if table is None else EVALUATION if run.source.builtin else CHARGED,
-            plan=run.plan.sentences,
+            plan=[*map(for_caller, run.plan.sentences)],
             certified=run.certified,
             seconds=run.seconds,
             out=run.out,

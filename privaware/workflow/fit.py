@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from privaware._summary import Summarised
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, for_caller
 from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions, attack_rates, attacker_sentence
 from privaware.model import Model
@@ -108,7 +108,7 @@ class Fit(Summarised):
             epsilon=plan.epsilon,
             delta=plan.delta,
             learner=run.search.get("point", {}).get("learner", plan.learner),
-            plan=plan.sentences,
+            plan=[*map(for_caller, plan.sentences)],
             certified=run.certified,
             internal={**run.internal, "seconds": run.seconds} if secret else run.internal,
             seconds=None if secret else run.seconds,
@@ -171,7 +171,7 @@ class Fit(Summarised):
         lines = [] if self.internal_score is None else [f"Internal, not for release: {self.internal_score}."]
         if self.score is not None and self.model is not None:
             lines += [self.score_sentence, *Score.of(self.score).table_sentences(self.model.schema.classes)]
-        return lines if lines or self.release is None else [NO_SCORE]
+        return lines if lines or self.release is None else [for_caller(NO_SCORE)]
 
     def _facts(self) -> dict[str, Any]:
         score = None if self.score is None else self.score.get("value")
@@ -303,7 +303,7 @@ def fit(
         policy=rules.label,
     )
     if policy is not None and recipe.learner != "auto":
-        raise WrongInput(f"expected --policy with --learner auto, got {recipe.learner}; leave one of them out")
+        raise WrongInput(f"expected --policy with --learner=auto, got {recipe.learner}; leave one of them out")
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
         tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")
@@ -393,5 +393,5 @@ def with_features(settings: Mapping[str, Any] | None, features: Any) -> dict[str
     """
     chosen = dict(settings or {})
     if features and "features" in chosen:
-        raise WrongInput("expected features once, got them as --features and as --set features")
+        raise WrongInput("expected features once, got them with --features and among the settings")
     return chosen | ({"features": described_features(features)} if features else {})

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from privaware._files import atomic_file
-from privaware._validate import option
 from privaware.data import Data, Outside, Raw, large_csv, large_table
 from privaware.errors import WrongInput
 from privaware.model import is_built_in
@@ -204,7 +203,10 @@ def predictions_for_owner(model: str | Path, members: Any, non_members: Any) -> 
         Probabilities of members and of non-members, each of shape (rows, classes).
     """
     if members is None or non_members is None:
-        raise WrongInput("expected both --members and --non-members, rows that trained the model and others, got one")
+        raise WrongInput(
+            "expected rows that trained the model and other rows (`privaware card --members FILE --non-members FILE`), "
+            "got one of them"
+        )
     released = load(model)
     if not released.schema.classes:
         raise WrongInput("expected a model of classes, whose probabilities SACRO-ML reads, got one of numbers")
@@ -269,4 +271,4 @@ def _write_parquet(pieces: Iterable[dict[str, np.ndarray]], file: BinaryIO) -> i
 
 
 def _not_overwritten(path: Path) -> WrongInput:
-    return WrongInput(f"{str(path)!r} exists and is not overwritten; choose another {option('out')}")
+    return WrongInput(f"{str(path)!r} exists and is not overwritten; choose another --out")

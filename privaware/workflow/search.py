@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 from privaware import accounting
 from privaware._summary import Summarised
+from privaware.errors import for_caller
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.model import Model
 from privaware.models.spaces import Point, Space
@@ -84,7 +85,7 @@ class Searched(Summarised):
             delta=plan.delta,
             strategy=strategy,
             workflow=workflow,
-            plan=plan.sentences,
+            plan=[*map(for_caller, plan.sentences)],
             certified=run.certified,
             internal={**run.internal, "seconds": run.seconds},
             seconds=None if plan.has_secret_trials else run.seconds,

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from privaware._summary import Summarised
 from privaware._validate import expect_one_of
 from privaware.card import plain_settings
+from privaware.errors import for_caller
 from privaware.events import NOTHING, Event
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE, assumptions, guarantee_sentence
 from privaware.workflow._candidates import expect_workflow
@@ -58,7 +59,7 @@ class Selection(Summarised):
             epsilon=run.plan.epsilon,
             delta=run.plan.delta,
             method=run.plan.learner,
-            plan=run.plan.sentences,
+            plan=[*map(for_caller, run.plan.sentences)],
             certified=run.certified,
             internal={"seconds": run.seconds},
             seconds=None if run.plan.has_secret_trials else run.seconds,

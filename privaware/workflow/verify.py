@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._summary import Summarised
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, for_caller
 from privaware.events import NOTHING
 from privaware.workflow._statements import (
     Check,
@@ -121,7 +121,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
         epsilon=subject.priced.accountants,
         delta=subject.delta,
         problems=list(dict.fromkeys(problems)),
-        unchecked=[sentence for check in checks for sentence in check.unchecked],
+        unchecked=[for_caller(sentence) for check in checks for sentence in check.unchecked],
         bound=not problems and any(check.bound for check in checks),
         signed=None if key is None else signature.bound,
         certified=subject.certified and not problems,

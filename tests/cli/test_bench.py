@@ -93,7 +93,7 @@ def test_one_seed_replaces_those_of_the_grid(run: Run, grid: Path) -> None:
     [
         (["run", "none.toml"], "cannot read the grid"),
         (["run", "grid.toml", "--workers", "0"], "workers as a whole number >= 1"),
-        (["run", "grid.toml", "--device", "abacus"], "expected --device cpu, or cuda"),
+        (["run", "grid.toml", "--device", "abacus"], "expected --device as cpu, or cuda"),
         (["table", "--store", "none.jsonl"], "got none; run `privaware bench run GRID.toml`"),
         (["report", "--out", "page.pdf"], "ending in .html"),
         (["run", "grid.toml", "--ray", "127.0.0.1:1"], "no Ray cluster answers"),

@@ -110,7 +110,7 @@ def test_of_many_columns_with_strange_values_the_first_are_named() -> None:
         outside.add(f"v{at}", "unseen", np.array([True]))
     sentences = outside.sentences(rows=1)
     assert sentences[0].startswith("'v0': 1 value not among the categories")
-    assert sentences[20:] == ["1980 more columns have such values; --json counts them all"]
+    assert sentences[20:] == ["1980 more columns have such values; `privaware predict --json` counts them all"]
 
 
 def test_whole_texts_stand_in_the_rows_beside_numbers() -> None:

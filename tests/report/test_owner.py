@@ -51,6 +51,6 @@ def test_statement_is_shown_only_on_a_page_outside_the_folder(
     statement: dict[str, Any] = {"owner": "Town hospital"}
     page = report.write(folder, tmp_path / "page.html", describe=statement)
     assert "Town hospital" in page.read_text()
-    with pytest.raises(WrongInput, match="expected --out outside the model folder with --describe"):
+    with pytest.raises(WrongInput, match="expected out= outside the model folder with describe="):
         report.write(folder, describe=statement)
     assert not (folder / "report.html").exists()

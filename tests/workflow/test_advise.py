@@ -115,7 +115,7 @@ def test_p59_answer_without_spending_is_about_other_tables() -> None:
     estimates = [advise("wisconsin", accuracy=accuracy).estimate for accuracy in (0.7, 0.8)]
     assert [estimate["about"] for estimate in estimates] == ["other tables"] * 2
     assert [estimate["epsilon"] for estimate in estimates] == [None] * 2
-    assert "--pilot" in estimates[0]["reason"]
+    assert "pilot=" in estimates[0]["reason"]
     assert 0 < estimates[0]["low"] < estimates[1]["low"]
 
 
@@ -167,7 +167,7 @@ def test_few_tables_of_a_size_are_the_stated_reason(monkeypatch: pytest.MonkeyPa
     ("epsilon", "public", "advised"),
     [
         (1.0, None, "Do not search settings on these"),
-        (4.0, None, "take `--search rs`"),
+        (4.0, None, "take `search='rs'`"),
         (1.0, "own", "on the public rows"),
     ],
 )

@@ -109,7 +109,7 @@ def test_membership_attack_on_a_public_benchmark_is_shown() -> None:
 
 
 def test_membership_attack_without_declared_bounds_is_refused(people: Path) -> None:
-    with pytest.raises(WrongInput, match="--schema"):
+    with pytest.raises(WrongInput, match="with schema="):
         audit(people, target="y", attack="threshold", learner="linear", **STEPS)
     assert not Path(f"{people}.ledger").exists()
 
@@ -206,7 +206,7 @@ def test_search_step_is_audited_by_many_runs(people: Path) -> None:
     assert found.subject == "rs"
     assert not found.refuted
     assert found.epsilon_claimed <= 2.0
-    with pytest.raises(WrongInput, match="--search with --attack many_run"):
+    with pytest.raises(WrongInput, match="search= with attack='many_run'"):
         audit(people, attack="one_run", **options)
     assert not Path(f"{people}.ledger").exists()
 
@@ -345,9 +345,9 @@ def test_space_and_search_mean_the_same_as_for_fit(people: Path) -> None:
     options: dict[str, Any] = {"target": "y", "accept_schema": True, "epsilon": 2.0, "dry_run": True}
     own: dict[str, Any] = {"attack": "many_run", "settings": {"steps": 1, "batch": 50}}
     plan = audit(people, **options, **own, search="rs", space=SPACE).plan
-    with pytest.warns(DeprecationWarning, match="--search names a strategy now"):
+    with pytest.warns(DeprecationWarning, match="search= names a strategy now"):
         assert audit(people, **options, **own, search=SPACE).plan == plan
-    with pytest.warns(DeprecationWarning, match="called --insert input now"):
+    with pytest.warns(DeprecationWarning, match="called insert='input' now"):
         found = audit(people, **options, learner="linear", space="input", canaries=40)
     assert found.settings["space"] == "input"
 
@@ -355,7 +355,7 @@ def test_space_and_search_mean_the_same_as_for_fit(people: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"search": "grid", "space": SPACE}, "--search rs"),
+        ({"search": "grid", "space": SPACE}, "search='rs'"),
         ({"search": "rs"}, "together"),
         ({"space": SPACE}, "together"),
     ],

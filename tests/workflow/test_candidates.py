@@ -145,16 +145,16 @@ def test_saved_plan_says_the_search_and_is_followed(frame: pd.DataFrame, tmp_pat
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"search_settings": {"trials": 3}}, "expected --search"),
+        ({"search_settings": {"trials": 3}}, "expected search="),
         ({"search": "rss"}, "did you mean rs"),
         ({"search": "rs", "search_settings": {"trails": 3}}, "did you mean trials"),
         ({"search": "rs", "learner": "pate"}, "public rows"),
-        ({"search": "rs", "learner": "adassp"}, "expected --space"),
+        ({"search": "rs", "learner": "adassp"}, "expected space="),
         ({**searching(LEARNERS), "learner": "linear"}, "chooses among linear, additive"),
         ({**searching({**LEARNERS, "priced": []})}, "costs something else"),
         ({**searching(), "settings": {"stepz": 3}}, "no setting 'stepz'"),
         ({"workflow": "careless"}, "aware or standard"),
-        ({**searching(), "workflow": "standard"}, "leave --workflow out"),
+        ({**searching(), "workflow": "standard"}, "leave workflow= out"),
     ],
 )
 def test_wrong_search_is_refused_before_the_charge(

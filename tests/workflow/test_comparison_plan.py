@@ -44,13 +44,13 @@ def test_refusal_names_price_and_a_design_that_fits() -> None:
         choose_design(added, epsilons=[1.0, 3.0, 10.0], repeats=5, total=30.0)
     message = str(refused.value)
     assert "3 epsilons x 5 repeats costs epsilon 140, above the total of 30" in message
-    assert "`--epsilons 1,3,10 --repeats 1` costs 28" in message
-    with pytest.raises(BudgetExceeded, match="`--epsilons 1,3 --repeats 1` costs 8"):
+    assert "`epsilons=[1, 3, 10], repeats=1` costs 28" in message
+    with pytest.raises(BudgetExceeded, match=r"`epsilons=\[1, 3\], repeats=1` costs 8"):
         choose_design(added, epsilons=[1.0, 3.0, 10.0], repeats=5, total=9.0)
 
 
 def test_refusal_names_default_epsilons_if_no_given_one_fits() -> None:
-    with pytest.raises(BudgetExceeded, match=r"`--epsilons 0\.1,0\.3 --repeats 1` costs 0\.8"):
+    with pytest.raises(BudgetExceeded, match=r"`epsilons=\[0\.1, 0\.3\], repeats=1` costs 0\.8"):
         choose_design(added, epsilons=[1.0, 3.0], repeats=3, total=2.0)
     with pytest.raises(BudgetExceeded, match="no smaller design fits; a built-in data set like yours costs nothing"):
         choose_design(added, epsilons=[1.0, 3.0], repeats=3, total=0.7)
@@ -84,7 +84,7 @@ def test_design_above_the_total_is_refused_before_a_charge(tumours: Path) -> Non
     with pytest.raises(BudgetExceeded, match=r"costs epsilon 9\d\.\d+, above the total of 5") as refused:
         crossover(tumours, **call)
     assert not Path(f"{tumours}.ledger").exists()
-    assert "`--epsilons 0.1,0.3,1 --repeats 1` costs 2." in str(refused.value)
+    assert "`epsilons=[0.1, 0.3, 1], repeats=1` costs 2." in str(refused.value)
     assert crossover(tumours, total=100.0, dry_run=True, **call).epsilon > 90
 
 
@@ -92,7 +92,7 @@ def test_ledger_without_room_names_a_design_that_fits(tumours: Path) -> None:
     ledger = Ledger.create(f"{tumours}.ledger", limit=3.0)
     with pytest.raises(BudgetExceeded, match="past the limit of 3") as refused:
         crossover(tumours, target="y", accept_schema=True, **MODELS)
-    named = re.search(r"`--epsilons (\S+) --repeats (\d)` costs", str(refused.value))
+    named = re.search(r"`epsilons=\[(.+)\], repeats=(\d)` costs", str(refused.value))
     assert named is not None
     epsilons = [float(epsilon) for epsilon in named[1].split(",")]
     crossover(tumours, target="y", accept_schema=True, epsilons=epsilons, repeats=int(named[2]), **MODELS)

@@ -106,7 +106,7 @@ def test_few_whole_numbers_say_their_task_and_the_other(tmp_path: Path) -> None:
     path.write_text("age,visits\n" + "".join(f"{at % 60},{at % 4}\n" for at in range(300)))
     options: dict[str, Any] = {"target": "visits", "epsilon": 1.0, "learner": "majority", "dry_run": True}
     words = "Task: classification, because visits has only 4 different values"
-    assert any(words in line and "--task regression" in line for line in fit(path, **options).plan)
+    assert any(words in line and "task='regression'" in line for line in fit(path, **options).plan)
     assert not any(words in line for line in fit(path, **options, task="classification").plan)
 
 

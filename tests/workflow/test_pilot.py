@@ -67,13 +67,13 @@ def test_pilot_past_the_limit_is_refused(tmp_path: Path) -> None:
 
 def test_pilot_that_would_train_a_constant_is_refused(tmp_path: Path) -> None:
     people = write_rows(tmp_path / "people.csv", 300)
-    with pytest.raises(WrongInput, match="--pilot of at least"):
+    with pytest.raises(WrongInput, match="pilot= of at least"):
         advise(people, target="y", accuracy=0.8, pilot=0.1)
     assert not (tmp_path / "people.csv.ledger").exists()
 
 
 def test_pilot_on_images_is_refused() -> None:
-    with pytest.raises(WrongInput, match="table with classes and enough rows for --pilot"):
+    with pytest.raises(WrongInput, match="table with classes and enough rows for pilot:"):
         advise("digits", accuracy=0.8, pilot=0.2)
 
 

@@ -162,7 +162,7 @@ FORMULAS = ["=1+1", "=cmd|' /C calc'!A0", "+sum(1)", "-2+3", "@sum(1)", "\t=1+1"
 
 @pytest.mark.parametrize("label", FORMULAS)
 def test_p53_label_that_a_spreadsheet_runs_is_refused(tmp_path: Path, frame: pd.DataFrame, label: str) -> None:
-    with pytest.raises(WrongInput, match=r"would run as a formula; take a \.parquet file for --out"):
+    with pytest.raises(WrongInput, match=r"would run as a formula; take a \.parquet file for out="):
         predict(labelled(tmp_path, label), frame, out=tmp_path / "p.csv")
     assert not (tmp_path / "p.csv").exists()
 
@@ -366,7 +366,7 @@ def test_built_in_data_keep_no_columns(tmp_path: Path) -> None:
 
 def test_p53_kept_value_that_a_spreadsheet_runs_is_refused(tmp_path: Path, frame: pd.DataFrame) -> None:
     rows = frame.assign(id=["a", "=1+1", "-5"])
-    with pytest.raises(WrongInput, match=r"'id'.*row 2.*--keep-formulas") as problem:
+    with pytest.raises(WrongInput, match=r"'id'.*row 2.*keep_formulas=") as problem:
         predict(FORMAT_1, rows, out=tmp_path / "p.csv", keep=("id",))
     assert "1+1" not in str(problem.value)
     predict(FORMAT_1, rows, out=tmp_path / "p.parquet", keep=("id",))

@@ -64,7 +64,7 @@ def test_search_on_public_rows_is_free(tmp_path: Path) -> None:
 
 def test_standard_workflow_refuses_rows_of_a_person(tmp_path: Path) -> None:
     people = write_people(tmp_path / "p.csv", rows=200)
-    with pytest.raises(WrongInput, match="leave --workflow out"):
+    with pytest.raises(WrongInput, match="leave workflow= out"):
         fit(people, target="y", epsilon=1.0, select="top", workflow="standard")
     assert not Path(f"{people}.ledger").exists()
 

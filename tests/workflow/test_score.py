@@ -298,7 +298,7 @@ def test_p39_features_of_a_row_do_not_depend_on_other_rows() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"epsilon": 2.0}, "at most 1 with --epsilon 1"),
+        ({"epsilon": 2.0}, "at most 1 with epsilon=1"),
         ({"epsilon": 0.0}, "score_epsilon > 0"),
         ({"epsilon": 0.5, "metric": "r2"}, "accuracy or auc for classification"),
     ],
@@ -324,7 +324,7 @@ def test_absolute_error_may_cost_the_whole_budget() -> None:
 def test_score_of_persons_must_leave_budget_for_training() -> None:
     persons = replace(TABLE, rows=2000, unit="p", cap=2, columns=(*COLUMNS, Column(name="p", kind="category")))
     plan = training_plan(persons, epsilon=1.0, delta=1e-5, learner="majority")
-    with pytest.raises(WrongInput, match="--score-epsilon of less than 1 with --epsilon 1"):
+    with pytest.raises(WrongInput, match="score_epsilon= of less than 1 with epsilon=1"):
         with_score(plan, epsilon=1.0, metric=None)
     assert with_score(plan, epsilon=0.9, metric=None).epsilon <= 1.0
 
@@ -496,8 +496,8 @@ def test_forged_table_outside_its_interval_is_not_valid(tmp_path: Path, also: st
     ("schema", "also", "words"),
     [
         (TABLE, "roc", "among confusion, threshold, calibration"),
-        (THREE, "threshold", "expected two classes for --score-also threshold, got 3"),
-        (NUMBERS, "confusion", "expected classes for --score-also confusion"),
+        (THREE, "threshold", "expected two classes for threshold in score_also=, got 3"),
+        (NUMBERS, "confusion", "expected classes for confusion in score_also="),
     ],
 )
 def test_tables_that_a_target_lacks_are_refused(schema: Schema, also: str, words: str) -> None:
@@ -512,8 +512,8 @@ def test_fit_without_a_score_names_both_ways_to_one(tmp_path: Path) -> None:
     result = fit(people, target="y", epsilon=1.0, accept_schema=True, learner="majority")
     [line] = result.score_lines
     assert line.startswith("No score was computed, because no rows were held out.")  # a cap may leave rows out
-    assert "--test FILE" in line
-    assert "--score-epsilon E" in line
+    assert "test=FILE" in line
+    assert "score_epsilon=E" in line
 
 
 def test_every_internal_score_stands_beside_a_constant() -> None:

@@ -236,8 +236,7 @@ def test_p44_verify_alone_says_what_it_could_not_check(place: Path) -> None:
     assert verdict.valid
     assert not verdict.bound
     assert verdict.unchecked == [
-        "without --ledger: whether the data set was charged for this, "
-        "and whether these are the files that were released"
+        "without ledger: whether the data set was charged for this, and whether these are the files that were released"
     ]
 
 

@@ -40,13 +40,13 @@ NETWORKS = {
         module=_public_text,
         warning="The network all-MiniLM-L6-v2 was trained on public text. If that text contains rows of this data set, "
         "the guarantee does not cover what the network learned from them. To train without it: "
-        "--features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh.",
+        "`privaware fit DATA --features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh`.",
     ),
     "extractor": Network(
         module=_public_photos,
         warning="EfficientNet-Lite0 was trained on the photographs of ImageNet. If they contain images of this data "
         "set, the guarantee does not cover what the network learned from them. To train without it: "
-        "--features prior,network=small,glyphs=0.5.",
+        "`privaware fit DATA --features prior,network=small,glyphs=0.5`.",
     ),
 }
 """The public networks, each by the name of the feature that reads it; this name is a value of the fact `installed`."""

@@ -370,7 +370,7 @@ def _better(absent: Rule | None, slower: Rule | None, facts: Mapping[str, Any]) 
     if absent is not None:
         module = NETWORKS[absent.when["installed"]].module
         sentences.append(
-            f"More accurate: the network {module.NETWORK}, which is not installed. To install it: {module.INSTALL}"
+            f"More accurate: the network {module.NETWORK}, which is not installed. To install it: `{module.INSTALL}`"
         )
     if slower is not None:
         longer = _duration(slower.seconds(facts))

@@ -27,10 +27,10 @@ from typing import Any
 
 from privaware import accounting, registry, report
 from privaware._rounded import number, rounded_up
-from privaware._validate import expect_positive, option
+from privaware._validate import expect_positive
 from privaware.card import ModelCard
 from privaware.data import Data, Outside, Rows
-from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, for_caller, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
@@ -208,7 +208,7 @@ class ChargedRun:
     def say(self, sentence: str) -> None:
         """Pass `sentence` to the listener, if there is one."""
         if self.options.say is not None:
-            self.options.say(sentence)
+            self.options.say(for_caller(sentence))
 
     def within(self, epsilon: float) -> float:
         """Return `epsilon`, or `epsilon * (1 - CHECK_SHARE)` if a check of persons was requested.
@@ -395,7 +395,7 @@ class ChargedRun:
         for sentence in plan_lines(self.plan, self.schema, self.options):
             self.say(sentence)
         about_rows = notices()
-        self.notices = [*about_rows, *self.source.unused]  # the plan says which columns are unused
+        self.notices = [*map(for_caller, (*about_rows, *self.source.unused))]  # the plan says which columns are unused
         for sentence in about_rows:
             self.say(sentence)
         question, warned = questions(self.source, self.options)
@@ -412,7 +412,7 @@ class ChargedRun:
 
     def _notify(self, sentence: str) -> None:
         """Keep `sentence` among the notices for the owner, and say it."""
-        self.notices.append(sentence)
+        self.notices.append(for_caller(sentence))
         self.say(sentence)
 
     def _finished_before(self, folder: Path) -> bool:
@@ -476,7 +476,7 @@ class ChargedRun:
                 condition = f"{SAME_FILE}, this" if self._reads_no_row else "this"
                 self.say(
                     f"{condition[0].upper()}{condition[1:]} run is already charged, so the present limit of the "
-                    f"ledger, {number(ledger.limit)}, stands, and --limit {number(asked)} has no effect."
+                    f"ledger, {number(ledger.limit)}, stands, and --limit={number(asked)} has no effect."
                 )
         return open_ledger(place, self.source, options, new_limit=self._new_limit)
 
@@ -503,7 +503,7 @@ class ChargedRun:
             return []
         return [
             f"No ledger was found for these rows: the new ledger has a limit of {number(self._new_limit)}, which "
-            f"leaves epsilon {number(self.plan.room)} for a model ({option('limit')} gives another limit)."
+            f"leaves epsilon {number(self.plan.room)} for a model (--limit gives another limit)."
         ]
 
     def _expect_new_limit(self) -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from privaware._files import CLAIM, SEARCH, atomic_write, private_folder
-from privaware._validate import option
 from privaware.errors import PrivawareError, WrongInput
 from privaware.ledger import Entry, Ledger
 from privaware.ledger._entry import unfinished
@@ -29,7 +28,7 @@ def claimed_folder(folder: Path | None, ledger: Ledger, run: str, *, resumed: bo
     `resumed`. Without a folder nothing is done.
     """
     if folder is not None:
-        with disk_errors(folder, f"choose another {option('out')}"):
+        with disk_errors(folder, "choose another --out"):
             place = folder / SEARCH
             private_folder(place)
             content = json.dumps({"run": run, "ledger": str(ledger.path)}).encode()
@@ -80,5 +79,5 @@ def expect_unclaimed(folder: Path, is_own: Callable[[Ledger, Entry], bool]) -> N
     close = shlex.join(["privaware", "ledger", str(path), "--close", str(charge.number)])
     raise WrongInput(
         f"{str(folder)!r} belongs to entry {charge.number} ({charge.what}) of {str(path)!r}, which is charged but not "
-        f"finished; repeat its command to resume it, type `{close}` to give it up, or choose another {option('out')}"
+        f"finished; repeat its command to resume it, type `{close}` to give it up, or choose another --out"
     )

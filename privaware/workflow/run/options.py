@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from privaware._validate import expect, expect_count, nearest, option
+from privaware._validate import expect, expect_count, nearest
 from privaware.accounting import default_delta
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
@@ -157,22 +157,24 @@ class RunOptions:
         expect_count("the unit", cap=self.cap)
         for name in ("target", "unit"):
             column = getattr(self, name)
-            expect(column is None or isinstance(column, str), "", f"{option(name)} as the name of one column", column)
-        expect(self.task in (None, *TASKS), "", "--task classification or regression", self.task)
+            expect(column is None or isinstance(column, str), "", f"--{name} as the name of one column", column)
+        expect(self.task in (None, *TASKS), "", "--task as classification or regression", self.task)
         expect_device(self.device)
         for name in ("not_persons", "check_persons"):
             given = getattr(self, name)
             names = () if given is None else (given,) if isinstance(given, str) else given
             object.__setattr__(self, name, names if isinstance(names, bool) else tuple(names))
         if self.unit not in (None, "row") and self.check_persons:
-            raise WrongInput(f"expected one of --unit {self.unit} and --check-persons, got both; leave one of them out")
+            raise WrongInput(
+                f"expected one of --unit={self.unit!r} and --check-persons, got both; leave one of them out"
+            )
         if self.cap > 1 and self.unit in (None, "row") and self.schema is None:
             raise WrongInput(
-                f"expected --unit COLUMN beside --cap {self.cap}, got no column that identifies persons; name it, or "
+                f"expected --unit COLUMN beside --cap={self.cap}, got no column that identifies persons; name it, or "
                 "leave --cap out"
             )
         if self.not_persons and self.unit in self.not_persons:
-            raise WrongInput(f"expected one of --unit {self.unit} and --not-persons {self.unit}, got both")
+            raise WrongInput(f"expected one of --unit={self.unit!r} and --not-persons={self.unit!r}, got both")
         if self.kinds is not None and self.schema is not None:
             raise WrongInput("expected one of --schema and --kinds, got both; declare the kinds in the schema")
         if self.new_ledger and self.ledger is not None:
@@ -249,4 +251,4 @@ def expect_device(device: str) -> None:
             return
     except (RuntimeError, AssertionError):
         pass
-    raise WrongInput(f"expected --device cpu, or cuda on a machine with a GPU, got {device!r:.80}")
+    raise WrongInput(f"expected --device as cpu, or cuda on a machine with a GPU, got {device!r:.80}")

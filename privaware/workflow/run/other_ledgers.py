@@ -117,7 +117,7 @@ class SameRows:
         """Return all charges of this ledger and the counted ledgers, and `event`, composed."""
         return charged_together([self.ledger, *(other.charges for other in self.counted)], event)
 
-    def sentences(self, *, event: Event = NOTHING, during_run: bool, option: str = "--ledger FILE") -> list[str]:
+    def sentences(self, *, event: Event = NOTHING, during_run: bool) -> list[str]:
         """Return the warnings about the other ledgers.
 
         One sentence has the total epsilon of this ledger and the counted ledgers, if there are any. Others name the
@@ -130,10 +130,8 @@ class SameRows:
         during_run : bool
             Whether the warnings belong to a run; the sentence with the total then counts this run, and advises to
             charge one ledger only.
-        option : str
-            The option of the run that names a ledger, as its caller spells it.
         """
-        several = [self._total_sentence(event, during_run, option)] if self.counted else []
+        several = [self._total_sentence(event, during_run)] if self.counted else []
         return [*several, *self.sentences_without_total()]
 
     def sentences_without_total(self) -> list[str]:
@@ -176,7 +174,7 @@ class SameRows:
         ]
         return {"other_ledgers": others, "epsilon_together": self.epsilon()}
 
-    def _total_sentence(self, event: Event, during_run: bool, option: str) -> str:
+    def _total_sentence(self, event: Event, during_run: bool) -> str:
         counted = len(self.counted)
         all_of_them = "both together" if counted == 1 else f"all {counted + 1} ledgers together"
         spent = self.epsilon(event)
@@ -184,7 +182,7 @@ class SameRows:
         epsilon = f"{all_of_them} spend {shown} at delta {rounded_up(self.ledger.delta)}"
         if not during_run:
             return f"{self.counted_words()}; {epsilon}"
-        return f"{self.counted_words()}: with this run {epsilon}; charge one of them only ({option})"
+        return f"{self.counted_words()}: with this run {epsilon}; charge one of them only (--ledger FILE)"
 
     def _uncounted(self) -> Iterator[str]:
         uncounted = [other for other in self.others if other.charges.facts is not None and other not in self.counted]

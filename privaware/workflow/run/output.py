@@ -14,8 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from privaware._files import SEARCH, locked, private_folder
-from privaware._validate import option
-from privaware.errors import WrongInput
+from privaware.errors import WrongInput, at_command_line
 from privaware.model import TENSORS
 from privaware.workflow.run.signature import SIGNATURE
 
@@ -76,8 +75,7 @@ def expect_free(folder: Path, ledger: Path | None = None) -> None:
 
 def _folder_word() -> str:
     """Return what a message calls the folder: `--out` at the command line, else "folder", for `save` has no `out`."""
-    named = option("out")
-    return named if named.startswith("--") else "folder"
+    return "--out" if at_command_line() else "folder"
 
 
 def sha256(path: Path) -> str:
@@ -124,7 +122,7 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
     if (folder / PILOT).exists():
         raise WrongInput(
             f"{str(folder)!r} holds a pilot of other data or other settings, which is never overwritten; name a folder "
-            f"for this run by {option('out')}"
+            "for this run by --out"
         )
     ours = {"run.ledger", "run.ledger-journal", STAGED, SEARCH}
     if ledger is not None and ledger.parent.resolve() == folder.resolve():

@@ -231,8 +231,8 @@ class PersonsCheck:
         first = repeated[0]
         return (
             f"{found} The guarantee would protect rows, not persons. Only the check was charged (epsilon "
-            f"{rounded_up(self.epsilon)}). Pass --unit {first!r} and a new --ledger FILE to protect persons, or "
-            f"--not-persons {first!r} if it identifies nobody."
+            f"{rounded_up(self.epsilon)}). Pass --unit={first!r} and a new --ledger FILE to protect persons, or "
+            f"--not-persons={first!r} if it identifies nobody."
         )
 
 
@@ -267,8 +267,8 @@ def persons_question(columns: Sequence[str], used: Sequence[str], repeated: Sequ
     return (
         f"{'Does' if one else 'Do'} {_listed(columns)} identify persons or cases, as "
         f"{'its name suggests' if one else 'their names suggest'}?{seen if repeated else ''} The guarantee protects "
-        f"single rows. If a person has several rows, pass --unit {column} (in Python: unit=). If nobody is identified, "
-        f"pass --not-persons {column} (in Python: not_persons=). {now}"
+        f"single rows. If a person has several rows, pass --unit={column}. If nobody is identified, "
+        f"pass --not-persons={column}. {now}"
     )
 
 

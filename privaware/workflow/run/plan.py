@@ -444,7 +444,7 @@ def expect_unit(name: str, make: type[Learner], schema: Schema) -> None:
     if make.unit == "label" and schema.unit != "label":
         raise WrongInput(
             f'{name} protects labels only, but the schema says unit = "{schema.unit}"; '
-            'say unit = "label" (--unit label) if that is what you want'
+            'say unit = "label" (--unit=label) if that is what you want'
         )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets
-from privaware._validate import option
 from privaware.data import Data, Raw, Sketch, hashes_and_sketch, read, rows_digest
 from privaware.errors import WrongInput
 from privaware.ledger import digest_key, known_ledgers, knows_rows
@@ -58,7 +57,7 @@ def _expect_not_private(raw: Raw, known: Callable[[], tuple[str, Sketch, int]] |
     hashes, unfinished = hashes_and_sketch(raw, key)
     digest, sketch = rows_digest(hashes, key), unfinished.finished()
     private = None if known is None else known()
-    shown, advice = raw.name or "a DataFrame", f"give {option('public')} rows that nobody needs protected"
+    shown, advice = raw.name or "a DataFrame", "give --public rows that nobody needs protected"
     if private is not None and (digest == private[0] or sketch.resembles(private[1])):
         raise WrongInput(f"expected public rows, got {shown!r:.80}, which shares rows with the private rows; {advice}")
     for ledger in (*known_ledgers(digest), *similar_ledgers(digest, sketch)):

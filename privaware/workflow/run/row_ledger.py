@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,9 +14,9 @@ from typing import Any, TypeGuard
 
 from privaware import accounting
 from privaware._rounded import number, rounded_up
-from privaware._validate import expect_positive, listed_options, option
+from privaware._validate import expect_positive
 from privaware.data import Sketch
-from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, warn_caller
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, for_caller, warn_caller
 from privaware.events import NOTHING, Event
 from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
 from privaware.ledger._entry import unfinished
@@ -170,13 +171,12 @@ def register_rows(
         collected.append(same)
         sentences = same.sentences_without_total()
     else:
-        named = "ledger=FILE" if say is None else "--ledger FILE"
-        sentences = same.sentences(event=uncharged, during_run=True, option=named)
+        sentences = same.sentences(event=uncharged, during_run=True)
     for sentence in sentences:
         if say is None:
             warn_caller(sentence, OverlapWarning)
         else:
-            say(f"{sentence[:1].upper()}{sentence[1:]}.")
+            say(for_caller(f"{sentence[:1].upper()}{sentence[1:]}."))
     if not ledger.lasting:
         return None
     register(digest, ledger, sketch.to_bytes())
@@ -278,18 +278,19 @@ def _expect_unlike(source: Source, event: Event, similar: list[Ledger]) -> None:
     if not similar:
         return
     other, schema = similar[0], source.schema
+    ledger = f"--ledger={shlex.quote(str(other.path))}"
     if other.facts.promise == (schema.unit, schema.cap, schema.relation):
         epsilon = spent_together(similar, other.delta, event)
         cost = f": with this run they would have spent epsilon {rounded_up(epsilon)} at delta {rounded_up(other.delta)}"
-        ways = f"say {listed_options(ledger=str(other.path))} to charge them there"
+        ways = f"say {ledger} to charge them there"
     else:
         cost = ". That ledger has another unit, cap or relation than this run, so no epsilon holds for both"
-        there = listed_options(ledger=str(other.path), **other.unit_settings)
-        ways = f"say {there} to charge them there, {option('ledger', 'FILE')} to begin a ledger of this run's unit"
+        there = f"{ledger} {other.unit_settings}"
+        ways = f"say {there} to charge them there, --ledger FILE to begin a ledger of this run's unit"
     raise WrongInput(
         f"'{source.name}' probably shares rows with a table that was charged to '{other.path}': half the rows of the "
         f"smaller table, or more, seem to be in both{cost}; {ways}, "
-        f"or {option('new_ledger', True)} if they are other people"
+        "or --new-ledger=True if they are other people"
     )
 
 

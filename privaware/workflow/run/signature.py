@@ -185,7 +185,7 @@ def read_signature(folder: Path) -> Signature | None:
     except WrongInput:
         raise
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        raise WrongInput(f"{SIGNATURE} is damaged: expected it as `--sign` wrote it; restore the folder") from None
+        raise WrongInput(f"{SIGNATURE} is damaged: expected it as it was written; restore the folder") from None
     except OSError as problem:
         raise WrongInput(f"cannot read {path}: {problem.strerror or problem}") from None
 

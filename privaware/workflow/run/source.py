@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from privaware import datasets, registry
-from privaware._validate import nearest, option
+from privaware._validate import nearest
 from privaware.data import (
     Data,
     LargeRows,
@@ -315,7 +315,7 @@ def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -
     named = _named(raw, schema, options)
     if unknown := [name for name in asked if name not in (named.columns or ()) or name == schema.target]:
         raise WrongInput(
-            f"expected {option('not_persons')} and {option('check_persons')} among the columns "
+            "expected --not-persons and --check-persons among the columns "
             f"{named.columns_shown(schema.target)}, got {unknown[0]!r:.80}{named.advice(unknown[0], schema.target)}"
         )
 
@@ -363,13 +363,11 @@ def _expect_agreement(schema: Schema, options: RunOptions) -> None:
     task, target = options.task, options.target
     if task is not None and task != schema.task:
         raise WrongInput(
-            f"the schema makes {schema.target!r} a {schema.task} target, but {option('task')} says {task}; "
-            "change one of them"
+            f"the schema makes {schema.target!r} a {schema.task} target, but --task says {task}; change one of them"
         )
     if target not in (None, schema.target):
         raise WrongInput(
-            f"the schema has the target {schema.target!r:.80}, but {option('target')} says {target!r:.80}; change one "
-            "of them"
+            f"the schema has the target {schema.target!r:.80}, but --target says {target!r:.80}; change one of them"
         )
 
 
@@ -378,12 +376,10 @@ def _builtin(name: str, options: RunOptions, learner: str) -> Source:
     needs_public = declared is not None and declared.needs_public and options.public is None
     schema = datasets.schema(name, public=needs_public)
     if options.schema is not None:
-        raise WrongInput(f"{name} brings its own schema; leave {option('schema')} out, or give the data as a file")
+        raise WrongInput(f"{name} brings its own schema; leave --schema out, or give the data as a file")
     _expect_agreement(schema, options)
     if options.unit not in (None, "row", "label"):
-        raise WrongInput(
-            f"{name} has one row for each person; expected {option('unit')} row or label, got {options.unit!r}"
-        )
+        raise WrongInput(f"{name} has one row for each person; expected --unit as row or label, got {options.unit!r}")
     if options.unit == "label" or (declared is not None and declared.unit == "label"):
         schema = replace(schema, unit="label")
 
@@ -419,7 +415,7 @@ def _public_part(name: str, schema: Schema, dry_run: bool) -> Data | None:
 
 def _schema_of(raw: Callable[[], Raw], options: RunOptions, table: LargeRows | None = None) -> Schema:
     if options.accept_schema + options.private_schema + (options.schema is not None) > 1:
-        ways = f"{option('schema')}, {option('accept_schema')} and {option('private_schema')}"
+        ways = "--schema, --accept-schema and --private-schema"
         raise WrongInput(f"expected one of {ways}, got several")
     if options.schema is not None:
         schema = options.schema if isinstance(options.schema, Schema) else Schema.read(options.schema)
@@ -450,7 +446,7 @@ def _target_of(raw: Raw, target: str | None) -> str:
     """
     if target is not None and raw.frame is None and raw.files and target != "class":
         raise WrongInput(
-            f"expected {option('target', 'class')}, or none, for a folder of images, whose sub-folders are the "
+            "expected --target=class, or none, for a folder of images, whose sub-folders are the "
             f"classes, got {target!r:.80}; leave it out"
         )
     if target is not None:
@@ -460,4 +456,4 @@ def _target_of(raw: Raw, target: str | None) -> str:
     for target, other in (("y", "x0"), ("class", "text")):
         if target in raw.frame.columns and other in raw.frame.columns and raw.declared:
             return target
-    raise WrongInput(f"expected {option('target')} to name one of the columns {raw.columns_shown()}, got none")
+    raise WrongInput(f"expected --target to name one of the columns {raw.columns_shown()}, got none")

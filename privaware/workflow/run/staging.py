@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from privaware._files import locked, sync_folder
-from privaware._validate import option
 from privaware.errors import WrongInput
 from privaware.workflow.run.output import DRAFT, REPORT, SEARCH, STAGED, STAGED_FIRST, set_time, sha256
 from privaware.workflow.run.signature import SIGNATURE
@@ -167,7 +166,7 @@ def expect_own_stage(folder: Path, ours: Collection[str]) -> None:
     if staged is not None and staged.run not in ours:
         raise WrongInput(
             f"{str(folder)!r} holds a complete result of another run that is not published yet; repeat its command to "
-            f"publish it, or choose another {option('out')}"
+            "publish it, or choose another --out"
         )
 
 

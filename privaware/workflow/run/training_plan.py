@@ -325,13 +325,13 @@ def _expect_text_features(name: str, choice: Choice, schema: Schema) -> None:
         return
     if schema.has_images:
         raise WrongInput(
-            f"{name} reads no images of a table without features for images; leave the learner out, give --features "
+            f"{name} reads no images of a table without features for images; leave the learner out, give --features="
             f'prior to a learner such as linear, or declare {schema.image!r} as kind = "ignore"'
         )
     if schema.has_whole_texts:
         raise WrongInput(
             f"{name} reads texts of a table as hash buckets, but the schema says slots = 0; leave slots out, or give "
-            "--features hashed"
+            "--features=hashed"
         )
 
 

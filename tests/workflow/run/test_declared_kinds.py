@@ -34,7 +34,7 @@ def plan(file: Path, **more: Any) -> str:
 
 
 def test_a_budget_too_small_for_the_columns_is_said_before(letters: Path) -> None:
-    assert "will be guesses. Declare them (--schema, or --kinds for types)" in plan(letters)
+    assert "will be guesses. Declare them (schema=, or kinds= for types)" in plan(letters)
     wide = privaware.fit(letters, epsilon=50.0, target="won", learner="linear", dry_run=True)
     assert "guesses" not in " ".join(wide.plan)
 

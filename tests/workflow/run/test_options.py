@@ -92,10 +92,10 @@ def test_options_of_other_verbs_are_unknown() -> None:
     ("wrong", "sentence"),
     [
         ({"cap": 0}, "cap"),
-        ({"cap": 3}, "--unit COLUMN beside"),
+        ({"cap": 3}, "unit=COLUMN beside cap=3"),
         ({"target": ["y"]}, r"target= as the name of one column, got \['y'\]"),
-        ({"task": "divination"}, "--task"),
-        ({"device": "abacus"}, "--device cpu"),
+        ({"task": "divination"}, "task= as"),
+        ({"device": "abacus"}, "device= as cpu"),
     ],
 )
 def test_options_are_checked_when_they_are_made(wrong: dict[str, Any], sentence: str) -> None:

@@ -89,7 +89,7 @@ def test_missing_values_are_different_values() -> None:
 
 
 def test_repeated_values_stop_the_run_before_its_main_charge(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"Values of 'PatNr' repeat: about .* --unit 'PatNr' .* --not-persons 'PatNr'"):
+    with pytest.raises(Refused, match=r"Values of 'PatNr' repeat: about .* unit='PatNr' .* not_persons='PatNr'"):
         trained(table, check_persons=True, out=tmp_path / "m")
     ledger = Ledger.open(f"{table}.ledger")
     assert [entry.what for entry in ledger.entries() if entry.kind == "spend"] == ["count different values of PatNr"]
@@ -117,9 +117,7 @@ def test_check_is_refused_where_the_run_would_not_fit(table: Path) -> None:
 
 
 def test_question_is_a_warning_in_python(table: Path) -> None:
-    with pytest.warns(
-        PersonsWarning, match=r"Does 'PatNr' identify persons .* several rows.* --unit 'PatNr'"
-    ) as warned:
+    with pytest.warns(PersonsWarning, match=r"Does 'PatNr' identify persons .* several rows.* unit='PatNr'") as warned:
         result = fit(table, target="well", epsilon=1.0, learner="majority")
     assert warned[0].filename == __file__
     assert any(each.startswith("Not used: 'PatNr' (by its name") for each in result.plan)
@@ -156,8 +154,8 @@ def test_estimator_asks_about_persons() -> None:
     [
         ({"not_persons": "PatientNr"}, "not_persons= and check_persons= among .* did you mean 'PatNr'"),
         ({"unit": "PatientNr"}, "unit= among .* did you mean 'PatNr'"),
-        ({"unit": "PatNr", "not_persons": "PatNr"}, "one of --unit PatNr and --not-persons"),
-        ({"unit": "PatNr", "check_persons": True}, "one of --unit PatNr and --check-persons"),
+        ({"unit": "PatNr", "not_persons": "PatNr"}, "one of unit='PatNr' and not_persons="),
+        ({"unit": "PatNr", "check_persons": True}, "one of unit='PatNr' and check_persons="),
         ({"not_persons": "PatNr", "check_persons": True}, "no name of a column suggests it"),
     ],
 )

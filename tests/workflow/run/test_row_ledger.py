@@ -79,7 +79,7 @@ def test_p49_second_ledger_of_same_rows_warns_with_both_epsilons(people: Path) -
     Ledger.open(other).set_limit(3.0)
     fit(people, ledger=other, say=said.append, **CALL)
     (sentence,) = (sentence for sentence in said if "another ledger too" in sentence)
-    assert sentence.endswith("charge one of them only (--ledger FILE).")
+    assert sentence.endswith("charge one of them only (ledger=FILE).")
 
 
 def test_rows_from_memory_have_a_ledger_outside_the_release(tmp_path: Path) -> None:
@@ -358,9 +358,9 @@ def test_p49_answer_to_the_question_is_taken(ward: Path) -> None:
         for sentence in said
     )
     assert Ledger.open(f"{changed}.ledger").spent() <= 1.0
-    with pytest.raises(WrongInput, match="expected one of --ledger and --new-ledger"):
+    with pytest.raises(WrongInput, match="expected one of ledger= and new_ledger="):
         fit(changed, new_ledger=True, ledger=f"{ward}.ledger", **CALL)
-    with pytest.raises(WrongInput, match="expected no --new-ledger for rows that are charged"):
+    with pytest.raises(WrongInput, match="expected no new_ledger= for rows that are charged"):
         fit(copied(ward), new_ledger=True, **CALL)
 
 

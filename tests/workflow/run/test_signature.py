@@ -71,7 +71,7 @@ def test_signed_folder_is_bound_with_and_without_its_ledger(place: Path) -> None
         assert len(verdict.unchecked) == (ledger is None)
     unasked = verify(place / "one", ledger=place / LEDGER)
     assert unasked.signed is None
-    assert unasked.unchecked == ["signature.json: give the public key with --key"]
+    assert unasked.unchecked == ["signature.json: give the public key with key="]
 
 
 @pytest.mark.parametrize("name", ["model.json", "report.html"])
@@ -128,7 +128,7 @@ def test_signature_does_not_tell_the_place_of_the_closing_entry(place: Path) -> 
 
 @pytest.mark.parametrize("key", ["rsa.pem", "owner.pub.pem", "locked.pem", LEDGER, "nothing.pem", "one"])
 def test_unusable_key_is_refused_before_the_charge(place: Path, key: str) -> None:
-    with pytest.raises(WrongInput, match="expected --sign as"):
+    with pytest.raises(WrongInput, match="expected sign= as"):
         released(place, "three", sign=place / key)
     assert not (place / "three").exists()
     assert sum(entry.kind == "spend" for entry in Ledger.open(place / LEDGER).entries()) == 2
@@ -146,7 +146,7 @@ def test_private_key_that_others_can_open_is_warned_about(place: Path, mode: int
 
 
 def test_signature_without_a_folder_is_refused() -> None:
-    with pytest.raises(WrongInput, match="expected --out with --sign"):
+    with pytest.raises(WrongInput, match="expected out= with sign:"):
         fit("wisconsin", epsilon=1.0, learner="majority", sign="key.pem")
 
 
@@ -180,7 +180,7 @@ def test_run_that_resumes_with_its_key_is_signed(place: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("key", ["rsa.pub.pem", "owner.pem", "nothing.pem"])
 def test_unusable_public_key_is_refused(place: Path, key: str) -> None:
-    with pytest.raises(WrongInput, match="expected --key as"):
+    with pytest.raises(WrongInput, match="expected key= as"):
         verify(place / "one", key=place / key)
 
 
