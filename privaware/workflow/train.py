@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from privaware import accounting
 from privaware._files import locked
 from privaware._rounded import number
-from privaware._validate import expect_positive, renamed_keywords, shown
+from privaware._validate import expect_count, expect_positive, renamed_keywords, shown
 from privaware.card import Guarantee
 from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
 from privaware.descent import (
@@ -165,6 +165,8 @@ def train(
     """
     expect_arguments(module, more)
     expect_positive("train", epsilon=epsilon, delta=delta)
+    expect_count("train", steps=steps)
+    expect_count("train", optional=True, rows=rows)
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True and reports() else None)
     ranks = joined()
     if ranks is not None:

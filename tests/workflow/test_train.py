@@ -144,6 +144,8 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
         ({"optimiser": torch.optim.SGD}, r"no argument 'optimiser'; did you mean optimizer\?"),
         ({"batch_size": 8}, "no argument 'batch_size'; give sampling_rate, the expected batch size divided by"),
         ({"epochs": 2}, "no argument 'epochs'; give steps"),
+        ({"steps": 0}, "expected steps as a whole number >= 1, got 0"),
+        ({"rows": 0}, "expected rows as a whole number >= 1, got 0"),
         ({"strategy": 2}, "no argument 'strategy'; further arguments are .*optimizer"),
         (
             {"loss": nn.CrossEntropyLoss()},
