@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from privaware.cli import _options as o
+from privaware.cli._early import expect_data
 from privaware.cli._terminal import show
 
 app = typer.Typer()
@@ -35,6 +36,7 @@ def schema(
     from privaware.workflow.run.declared_kinds import draft_kinds
     from privaware.workflow.run.source import draft_schema
 
+    expect_data(data)
     reading = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     if out is not None and out.exists():
         raise WrongInput(f"{str(out)!r} exists and is not overwritten; choose another --out")

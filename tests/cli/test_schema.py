@@ -47,3 +47,9 @@ def test_p47_terminal_asks_nothing_and_shows_an_accepted_draft(people: Path, opt
     assert (b"reviewed = false" in shown) is accepted
     assert result["certified"] is not accepted
     assert any("bounds" in sentence for sentence in result["plan"]) is not accepted
+
+
+def test_a_misspelt_file_is_named_with_the_nearest_one(run: Run, people: Path) -> None:
+    result = run("schema", people.with_suffix(".cvs"))
+    assert result.code == 2
+    assert f"did you mean {people}?" in result.err
