@@ -152,11 +152,10 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
     list of Column
         The columns with `kind` and `certainty`.
 
-    >>> sure, unsure = np.eye(10)[9] * 1000, np.eye(10)[0] * 20
-    >>> [column.kind for column in likeliest([Column(name="a", kind="undecided")] * 2, np.stack([sure, unsure]), 50.0)]
-    ['category', 'number']
-    >>> table = np.stack([sure] * 40 + [unsure])
-    >>> likeliest([Column(name="a", kind="undecided")] * 41, table, 50.0)[-1].kind
+    >>> column, sure, unsure = Column(name="a", kind="undecided"), np.eye(10)[9] * 1000, np.eye(10)[0] * 20
+    >>> likeliest([column], np.stack([unsure]), 50.0)[0].kind
+    'number'
+    >>> likeliest([column] * 41, np.stack([sure] * 40 + [unsure]), 50.0)[-1].kind
     'category'
     """
     evidence = np.maximum(counts, 0.0) ** 2 / (2 * max(scale, LEAST_SCALE) ** 2)

@@ -64,8 +64,7 @@ def guarded(folder: Path, token: str, port: int, *, command: Sequence[str] = COM
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with naming_options():  # the pages turn options into the labels of their fields
-            yield
+        yield
         await run_in_threadpool(runs.close)
 
     return Guard(Starlette(routes=routes, lifespan=lifespan), token, port)
@@ -289,14 +288,14 @@ class _Pages:
         with status 400. `up` is the relative path from the page to the start page. Only a `PrivawareError` and an
         `OSError` are caught.
         """
-        try:
-            return await run_in_threadpool(page)
-        except PrivawareError as problem:
-            sentence = self.folder.shown(" ".join(str(problem).split()))
-        except OSError as problem:
-            sentence = (
-                f"cannot read a file of this folder ({problem.strerror or type(problem).__name__}); load the page again"
-            )
+        with naming_options():  # a page turns options into the labels of its fields
+            try:
+                return await run_in_threadpool(page)
+            except PrivawareError as problem:
+                sentence = self.folder.shown(" ".join(str(problem).split()))
+            except OSError as problem:
+                why = problem.strerror or type(problem).__name__
+                sentence = f"cannot read a file of this folder ({why}); load the page again"
         if again is not None:
             return await self._answer(lambda: again(sentence), up=up)
         return _page("problem.html", up=up, status=400, problem=sentence)

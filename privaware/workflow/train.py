@@ -209,15 +209,9 @@ def train(
                 entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)
             if saved is not None:
                 saved = replace(saved, run=_bound_to(entry, known()[0]))
+            callbacks = Callbacks(checkpoint=saved, progress=listener)
             trained = descent.run(
-                module,
-                inputs,
-                targets,
-                noise=noise,
-                rows=count,
-                rng=Rng(seed),
-                device=device,
-                callbacks=Callbacks(checkpoint=saved, progress=listener),
+                module, inputs, targets, noise=noise, rows=count, rng=Rng(seed), device=device, callbacks=callbacks
             )
             if saved is not None and run is not None and not finished:
                 saved.keep_released(steps)

@@ -138,7 +138,7 @@ def test_first_limit_does_not_stop_a_resumed_run(
     assert run("ledger", "people.csv.ledger", "--set-limit", 5).code == 0
     former = people.read_text()
     people.write_text(former.replace("yes", "no", 1))
-    assert "leave --limit out, or change it (`privaware ledger --set-limit`)" in run(*call).err
+    assert "leave --limit out, or change it with `privaware ledger --set-limit`" in run(*call).err
     people.write_text(former)
     sentence = "his run is already charged, so the present limit of the ledger, 5, stands, and --limit 3 has no effect."
     for again in (run(*call, "--dry-run"), run(*call)):
@@ -147,7 +147,7 @@ def test_first_limit_does_not_stop_a_resumed_run(
     done = run(*call, "--dry-run")
     assert "would be refused" not in done.err
     other = run(*call, "--epsilon", 0.5, "--out", "n")
-    assert "leave --limit out, or change it (`privaware ledger --set-limit`)" in other.err
+    assert "leave --limit out, or change it with `privaware ledger --set-limit`" in other.err
 
 
 @pytest.mark.parametrize("ledger", ["people.csv.ledger", "other.ledger"])

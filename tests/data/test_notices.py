@@ -43,7 +43,7 @@ def test_p50_unused_columns_are_said_with_their_reason() -> None:
     second, *_ = notices(read(frame), by_type(frame))
     assert first == (
         "Not used: 'patient_id' (by its name it identifies persons or cases), 'codes' (it has no single values, or the "
-        "same value in every row). To use such a column as a feature, pass not_persons='COLUMN'."
+        "same value in every row). To use such a column as a feature, pass --not-persons COLUMN."
     )
     assert second.startswith(f"Hardly used: 'code', because it has {ROWS:,} different values in {ROWS:,} rows. Only")
     assert not any("note" in sentence or "seen" in sentence for sentence in (first, second))

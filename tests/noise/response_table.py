@@ -17,7 +17,7 @@ def response_probabilities(candidates: np.ndarray, epsilon: float) -> np.ndarray
     each with the same probability. For a code that is not a candidate, all k candidates have the same probability. So
     for any response the probabilities of two codes differ by at most the factor `e**epsilon`.
 
-    >>> response_probabilities(np.array([True, True, False]), epsilon=math.log(3)).round(3).tolist()
+    >>> response_probabilities(np.array([True, True, False]), epsilon=np.log(3)).round(3).tolist()
     [[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.5, 0.5, 0.0]]
     """
     codes = np.arange(len(candidates))

@@ -253,7 +253,7 @@ def test_words_are_counted_in_all_rounds() -> None:
     assert all(Ranges().run(rare, noise, Rng(seed=seed)).columns[1].categories == NONE for seed in range(10))
 
 
-def test_missing_words_are_a_category_also_where_no_word_is_released() -> None:
+def test_missing_words_are_told_apart_where_no_word_is_released() -> None:
     schema = bare(Column(name="note", kind="category", missing="category"), rows=2000)
     notes = [f"note {at}" if at % 4 else ["", "NA"][at % 8 > 0] for at in range(2000)]
     data = Data.uncoded(read(pd.DataFrame({"note": notes, "y": ["0", "1"] * 1000})), schema)

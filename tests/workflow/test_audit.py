@@ -29,11 +29,15 @@ DIGITS: dict[str, Any] = {"learner": "linear", "epsilon": 4.0, **STEPS}
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
-    draw = np.random.default_rng(0)
+    return write_rows(tmp_path / "people.csv", seed=0)
+
+
+def write_rows(file: Path, seed: int) -> Path:
+    draw = np.random.default_rng(seed)
     frame = pd.DataFrame({name: draw.integers(0, 9, 200) for name in "abcdefghijkl"})
     frame["y"] = np.where(frame["a"] > 4, "yes", "no")
-    frame.to_csv(tmp_path / "people.csv", index=False)
-    return tmp_path / "people.csv"
+    frame.to_csv(file, index=False)
+    return file
 
 
 def test_one_run_of_a_table_is_charged_and_comes_near_its_claim() -> None:
@@ -281,7 +285,7 @@ def test_dry_audit_says_the_price_and_reads_nothing(people: Path) -> None:
         ({"canaries": 3}, "at least 20 canaries"),
         ({"attack": "many_run", "runs": 2}, "at least 20 runs"),
         ({"learner": "majority"}, "too few for canaries in one run"),
-        ({"learner": "pate", "public": "wisconsin"}, "splits them into parts"),
+        ({"learner": "pate", "public": "others.csv"}, "splits them into parts"),
         ({"method": "cfs_greedy", "attack": "threshold"}, "releases no model"),
         ({"attack": "lira", "shadows": 0}, "at least 2 shadow models for lira"),
         ({"attack": "lira", "shadow_training": "public"}, "shadow_training"),
@@ -290,7 +294,7 @@ def test_dry_audit_says_the_price_and_reads_nothing(people: Path) -> None:
 )
 def test_wrong_calls_are_refused_before_a_charge(people: Path, options: dict[str, Any], words: str) -> None:
     if options.get("public"):
-        options = {**options, "public": people}
+        options = {**options, "public": write_rows(people.with_name(options["public"]), seed=1)}
     with pytest.raises(WrongInput, match=words):
         audit(people, target="y", accept_schema=True, **options)
     assert not Path(f"{people}.ledger").exists()

@@ -93,7 +93,7 @@ def test_public_network_is_taken_where_it_is_installed(monkeypatch: pytest.Monke
 def test_network_reads_many_texts_only_where_time_allows() -> None:
     chosen = [text_choice(texts(rows), 1.0, network=True) for rows in (20_000, 20_001, 100_000)]
     assert [choice.settings["features"][0]["name"] for choice in chosen] == ["sentences", "hashed", "hashed"]
-    assert "takes about 50 minutes; see time_limit=" in " ".join(chosen[-1].sentences)
+    assert "takes about 50 minutes; see --time-limit" in " ".join(chosen[-1].sentences)
     patient = text_choice(texts(100_000), 1.0, network=True, time_limit=3_000.0)
     assert patient.settings["features"][0]["name"] == "sentences"
     hasty = text_choice(texts(3000), 1.0, network=True, time_limit=60.0)

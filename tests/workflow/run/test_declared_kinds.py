@@ -56,7 +56,7 @@ def test_a_draft_of_kinds_names_every_column_once(letters: Path) -> None:
     frame.to_json(letters.with_suffix(".jsonl"), orient="records", lines=True)
     frame.to_parquet(letters.with_suffix(".parquet"))
     assert draft_kinds(letters.with_suffix(".jsonl")) == draft_kinds(letters)
-    with pytest.raises(WrongInput, match="which declares types; leave out --kinds"):
+    with pytest.raises(WrongInput, match="which declares types; leave out kinds="):
         draft_kinds(letters.with_suffix(".parquet"))
 
 
@@ -103,7 +103,7 @@ def test_lost_categories_are_declared_only_if_public() -> None:
     assert 'kind = "ignore"' in sentence
 
 
-def test_a_column_of_which_only_missing_values_are_told_apart_is_named() -> None:
+def test_a_column_that_tells_only_missing_values_apart_is_named() -> None:
     (sentence,) = guess_sentences(*released_and_before(Column(name="nick", kind="category", categories=("",))))
     assert "the model learns only whether a value is missing." in sentence
     (sentence,) = guess_sentences(*released_and_before(Column(name="nick", kind="category", categories=("", "Jo"))))

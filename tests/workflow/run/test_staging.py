@@ -41,7 +41,7 @@ BUILTIN = ["fit", "wisconsin", "--learner", "majority", "--out", "m"]
 SELECT = ["select", "people.csv", "--schema", "people.toml", "--out", "m"]
 COMMANDS = {"people.csv.ledger": FIT, "m/own.ledger": LINEAR, "m/run.ledger": BUILTIN, "./people.csv.ledger": SELECT}
 """Commands with the ledger that each charges."""
-MOST = 64
+MOST = 76
 """More moments than a run has."""
 
 
