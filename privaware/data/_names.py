@@ -18,8 +18,8 @@ def _set(words: str) -> frozenset[str]:
 
 
 PERSONS = {
-    "English": "account beneficiary client customer donor employee household insured member owner participant patient "
-    "person pupil respondent student subject taxpayer user",
+    "English": "account beneficiary client customer donor employee household insured member membership owner "
+    "participant patient person pupil respondent student subject taxpayer user",
     "German": "benutzer haushalt klient konto kunde matrikel mitarbeiter mitglied nutzer personal personen proband "
     "schueler sozialversicherung steuer teilnehmer versicherten versicherung krankenversicherung",
     "French": "abonne adherent assure beneficiaire compte eleve employe etudiant foyer menage membre patiente personne "
@@ -57,7 +57,7 @@ CODES = _set(
 """Abbreviations of numbers, and words for names, that only one person has."""
 CONTACTS = _set("email mail phone telephone mobile fax passport telefon telefono telefone telefoon reisepass")
 """Words that identify a person together with a number or an address; alone, `phone` may only say yes or no."""
-THINGS = _set("card credit invoice order policy serial ticket")
+THINGS = _set("card credit invoice loan order policy serial ticket")
 """Words for things with a unique number."""
 NUMBERS = _set("no nr num nro number numero nummer")
 """Words for a number."""

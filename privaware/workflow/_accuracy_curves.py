@@ -2,8 +2,9 @@
 
 A curve holds the accuracy of `fit` on one measured table at several epsilons. Curves are compared by their gain,
 `(accuracy - constant) / (1 - constant)`: the fraction of the errors of a constant prediction that the model avoids. The
-gain follows mostly from the signal, `rows * epsilon / max(classes, FEWEST_CLASSES)`, so a curve is read at the
-signal of another table. `python -m research.comparisons.advise write` writes the curves to `curves.json`.
+gain follows mostly from the signal, `rows * epsilon / cap / max(classes, FEWEST_CLASSES)`, so a curve is read at the
+signal of another table. `cap` is 1, or the number of rows of a person that count. `python -m
+research.comparisons.advise write` writes the curves to `curves.json`.
 
 Without a pilot, the estimate is the spread over measured tables of similar size. A pilot releases the noisy accuracy of
 a model of this table that was trained at a small epsilon. Variants of every curve, with larger and smaller gains, are
@@ -66,16 +67,17 @@ SEED_SPREAD = 0.01
 class TableFacts:
     """Public facts about a table; below `least_epsilon`, `auto` trains a constant prediction.
 
-    `rows` and `classes` are numbers.
+    `rows` and `classes` are numbers. `cap` is the number of rows that noise hides together: those of a person, or 1.
     """
 
     rows: int
     classes: int
     least_epsilon: float
+    cap: int = 1
 
     def signal(self, epsilon: Any) -> Any:
-        """Return `log10(rows * epsilon / max(classes, FEWEST_CLASSES))`."""
-        return np.log10(self.rows * np.asarray(epsilon) / max(self.classes, FEWEST_CLASSES))
+        """Return `log10(rows * epsilon / cap / max(classes, FEWEST_CLASSES))`."""
+        return np.log10(self.rows * np.asarray(epsilon) / self.cap / max(self.classes, FEWEST_CLASSES))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +110,8 @@ class Curve:
 class Pilot:
     """What a pilot released: the `accuracy` of its model, and `error`, the standard error of this accuracy.
 
-    `signal` is `log10(rows * epsilon / max(classes, FEWEST_CLASSES))`, with the training rows and the epsilon of the
-    pilot. `constant` is the released accuracy of a constant prediction, or None if it was not released.
+    `signal` is that of the table (`TableFacts.signal`) at the epsilon of the pilot, for the training rows. `constant`
+    is the released accuracy of a constant prediction, or None if it was not released.
     """
 
     accuracy: float

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from privaware.data._persons import of_persons
 from privaware.errors import for_caller
 from privaware.schema import Schema
 from privaware.workflow._accuracy_curves import (
@@ -25,7 +26,7 @@ from privaware.workflow._accuracy_curves import (
 from privaware.workflow.auto import constant_choice
 from privaware.workflow.run.training_plan import training_plan
 
-__all__ = ["Answer", "answer_for", "least_epsilon", "unmeasured"]
+__all__ = ["Answer", "answer_for", "facts_of_table", "least_epsilon", "unmeasured"]
 
 SIZE_FACTOR = 4.0
 """Largest factor between the numbers of rows of two tables of similar size."""
@@ -79,7 +80,7 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
     if (reason := unmeasured(schema, pilot=pilot is not None)) is not None:
         way = "To measure it, train a model with `privaware fit --score`, which releases its score with noise"
         return Answer(estimate=_estimate(reason=f"Not known: {reason}. {way}."), curve=[])
-    facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon(schema, delta))
+    facts = facts_of_table(schema, least_epsilon(schema, delta))
     if pilot is not None:
         expected = of_pilot(_curves(schema), facts, pilot)
         return Answer(estimate=_of_this_table(expected, accuracy, pilot), curve=expected.curve())
@@ -89,6 +90,12 @@ def answer_for(schema: Schema, delta: float, accuracy: float | None, pilot: Pilo
         return Answer(estimate=_estimate(reason=_too_few(similar, schema)), curve=[])
     expected = of_others(similar, facts)
     return Answer(estimate=_of_other_tables(expected, accuracy, len(similar)), curve=expected.curve())
+
+
+def facts_of_table(schema: Schema, least_epsilon: float = 0.0) -> TableFacts:
+    """Return the facts about the table of `schema`; below `least_epsilon`, `auto` trains a constant prediction."""
+    cap = schema.cap if of_persons(schema) else 1
+    return TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=least_epsilon, cap=cap)
 
 
 def _too_few(similar: Sequence[Curve], schema: Schema) -> str:

@@ -26,10 +26,10 @@ from privaware._validate import expect
 from privaware.errors import WrongInput, for_caller
 from privaware.events import Gaussian
 from privaware.schema import Schema
-from privaware.workflow._accuracy_curves import Pilot, TableFacts
+from privaware.workflow._accuracy_curves import Pilot
 from privaware.workflow._advice_rules import AdviceFacts, advice
 from privaware.workflow._advice_words import advice_page
-from privaware.workflow._answer import answer_for, least_epsilon, unmeasured
+from privaware.workflow._answer import answer_for, facts_of_table, least_epsilon, unmeasured
 from privaware.workflow._score import Score, ScoredModel, with_score
 from privaware.workflow.auto import choose
 from privaware.workflow.auto._facts import NETWORKS
@@ -236,15 +236,14 @@ def read_pilot(score: Score, schema: Schema, plan: Plan) -> Pilot:
     """Return what the released `score` of a pilot says: an accuracy, its standard error, and a constant's accuracy.
 
     The standard error follows from the 95% interval of `score`. The accuracy of a constant prediction is clipped to [1
-    / classes, 0.99]; it is None if it was not released. The result also has the signal of the training, `log10(rows *
-    epsilon / max(classes, 4))`, where `epsilon` is `(1 - HELD_OUT)` times the epsilon of `plan`.
+    / classes, 0.99]; it is None if it was not released. The result also has the signal of the training
+    (`TableFacts.signal`) at `(1 - HELD_OUT)` times the epsilon of `plan`.
     """
-    facts = TableFacts(rows=schema.rows, classes=len(schema.classes), least_epsilon=0.0)
     constant = None if score.constant is None else score.constant["value"]
     return Pilot(
         accuracy=score.value,
         error=(score.high - score.low) / (2 * 1.96),
-        signal=float(facts.signal((1 - HELD_OUT) * plan.epsilon)),
+        signal=float(facts_of_table(schema).signal((1 - HELD_OUT) * plan.epsilon)),
         constant=None if constant is None else min(max(constant, 1 / len(schema.classes)), 0.99),
     )
 

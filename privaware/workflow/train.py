@@ -203,7 +203,10 @@ def train(
             if not finished:
                 charged.ready(event, what=what, seed=seed, run=run)
             if saved is not None and run is not None:
-                _expect_own_file(saved, charged.find(run), known()[0])
+                before = charged.find(run)
+                _expect_own_file(saved, before, known()[0])
+                if before is not None and progress is True and reports():
+                    to_stderr("This call was charged before, so nothing is charged again.")
             if entry is None or not finished:
                 digest = register_rows(charged, lambda: known()[0], lambda: known()[1], event, None, run)
                 entry = charged.spend(event, what=what, seed=seed, run=run, rows=digest)

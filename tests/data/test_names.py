@@ -15,7 +15,7 @@ PERSONS = """
     registrationNumber fake_first_name FakeLastName contact_given_name firstname fullname Vorname prénom apellidos
     achternaam cognome
     pidnum patno patient_no subjid usubjid subject_id casenum caseid id_patient studyid mrn_no hospnum emp_id member_id
-    cust_id fallnr versnr nip dni custNo empno acct_id ptno subj_no resp_id hh_num
+    membership_no cust_id fallnr versnr nip dni custNo empno acct_id ptno subj_no resp_id hh_num
 """
 OTHERS = """
     telephone pidgin rapid customer_rating n_patients paid humid valid patient_age number_of_patients phone_service
@@ -39,6 +39,6 @@ def test_name_of_a_feature_is_no_hint(name: str) -> None:
 
 
 def test_identifier_of_a_thing_names_no_person() -> None:
-    for name in ("order_id", "hospital_id", "hosp_id", "invoice number", "uuid"):
+    for name in ("order_id", "hospital_id", "hosp_id", "invoice number", "loan_no", "uuid"):
         assert is_identifier_name(name)
         assert not is_person_name(name)

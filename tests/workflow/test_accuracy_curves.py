@@ -50,6 +50,12 @@ def test_worse_score_gives_a_wider_interval() -> None:
     assert widths[0] < widths[1]
 
 
+def test_persons_need_more_epsilon_for_one_signal() -> None:
+    persons = TableFacts(rows=4000, classes=2, least_epsilon=0.03, cap=3)
+    assert persons.signal(0.3) == pytest.approx(FACTS.signal(0.1))
+    assert of_others([EASY, HARD], persons).at(1.0) < of_others([EASY, HARD], FACTS).at(1.0)
+
+
 def test_below_the_least_epsilon_a_constant_is_expected() -> None:
     facts = TableFacts(rows=4000, classes=2, least_epsilon=0.5)
     assert of_others([EASY, HARD], facts).at(0.1) == (0.5, 0.5, 0.5)

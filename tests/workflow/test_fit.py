@@ -12,7 +12,7 @@ import pytest
 
 from privaware import fit, load, select, verify
 from privaware._rounded import rounded_up
-from privaware.errors import OverlapWarning, WrongInput
+from privaware.errors import OverlapWarning, WrongInput, for_caller
 from privaware.ledger import Ledger
 from privaware.report import page_text
 from privaware.schema import Column, Schema
@@ -172,4 +172,5 @@ def test_saved_model_has_every_sentence_of_the_plan(frame: pd.DataFrame, tmp_pat
     options: dict[str, Any] = {"target": "y", "epsilon": 0.2, "learner": "linear", "settings": {"steps": 2}, "seed": 1}
     result = fit(frame.head(100), ledger=tmp_path / "x.ledger", **options)
     assert any("The noise in the counts is about" in sentence for sentence in result.plan)
-    assert list(load(result.save(tmp_path / "model")).card.plan) == result.plan
+    kept = load(result.save(tmp_path / "model")).card.plan
+    assert [for_caller(sentence) for sentence in kept] == result.plan

@@ -120,6 +120,15 @@ def test_an_interrupted_run_resumes_on_its_own_rows(
     assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
 
 
+def test_resumed_training_says_that_nothing_is_charged(
+    stopped: str, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(network(), *rows(), ledger=ledger, checkpoint=stopped, progress=True, **SETTINGS)
+    assert "This call was charged before, so nothing is charged again." in capsys.readouterr().err
+    train(network(), *rows(), ledger=ledger, checkpoint=f"{stopped}.new", progress=True, **SETTINGS)
+    assert "charged again" not in capsys.readouterr().err
+
+
 def test_checkpoint_ends_as_the_released_parameters_alone(stopped: str, ledger: Ledger) -> None:
     assert Path(stopped).stat().st_mode & 0o777 == 0o600
     with safe_open(stopped, framework="pt") as file:
