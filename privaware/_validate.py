@@ -55,8 +55,12 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | No
 def suggestion(word: object, known: Iterable[str]) -> str:
     """Return the end of a message about the unknown name `word`: its `nearest` name in `known`, or else all of `known`.
 
-    >>> suggestion("lineer", ["linear", "pate"]), suggestion("x", ["linear", "pate"]), suggestion("x", [])
-    ('did you mean linear?', 'choose one of linear, pate', 'there is none')
+    >>> suggestion("lineer", ["linear", "pate"])
+    'did you mean linear?'
+    >>> suggestion("x", ["linear", "pate"])
+    'choose one of linear, pate'
+    >>> suggestion("x", [])
+    'there is none'
     """
     names = list(known)
     near = nearest(word, names)

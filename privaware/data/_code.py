@@ -154,7 +154,7 @@ def swallowed(batch: Raw, words: Words) -> np.ndarray:
 
 
 def first(mask: np.ndarray) -> int:
-    """Return the position of the first true entry of `mask`, or 0 if there is none."""
+    """Return the position of the first true entry of `mask`, or 0 if no entry is true."""
     return int(np.argmax(mask))
 
 

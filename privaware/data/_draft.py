@@ -141,7 +141,7 @@ def _facts(
         raise WrongInput(f"expected task classification or regression, got {quoted(task)}")
     values = target_of(raw, target) if labels is None else labels
     if len(values) == 0:
-        raise WrongInput("expected at least one row in the data, got none")
+        raise WrongInput("expected at least one row in the data, got none; check the file")
     about = _draft_target(raw, values, task)
     if raw.image and raw.images is not None:
         about["shape"] = tuple(int(size) for size in raw.images.shape[1:])

@@ -19,8 +19,9 @@ def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = Fal
     """Return the rows of a file of JSON lines, with one column for every name, in the order of first use.
 
     Unless `only_lines`, a file that begins with a bracket holds one list of objects. `encoding` is UTF-8 by default. A
-    member that an object lacks is None. Members that are objects or lists are returned as they are. Empty lines count
-    as no row. Raise `WrongInput` for a line or an entry of the list that is no object, and for a file without objects.
+    name that an object does not have gets the value None in its row. Members that are objects or lists are returned as
+    they are. Empty lines count as no row. Raise `WrongInput` for a line or an entry of the list that is no object, and
+    for a file without objects.
     """
     with open_bytes(path) as file:
         content = file.read()

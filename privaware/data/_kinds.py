@@ -190,7 +190,7 @@ def _likeliest(
     for name, chance in zip(COUNTED, chances.tolist(), strict=True):
         totals[KINDS[name]] += chance
     kind = max(totals, key=lambda name: totals[name])
-    kind = kind if totals[kind] >= LEAST_CERTAINTY else "category"
+    kind = kind if totals[kind] >= LEAST_CERTAINTY else "category"  # its own probability may be 0 by rounding
     return replace(_with_kind(column, kind, counts), certainty=float(np.clip(totals[kind], 1e-6, 1.0)))
 
 

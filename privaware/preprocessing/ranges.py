@@ -18,8 +18,8 @@ target by 2 (the target's counts are doubled, which halves their noise). The cou
 in L2 norm, or sqrt(c + 4) with a target (sqrt(2) times that when a row is replaced). All rounds together are one
 Gaussian release at the given noise multiplier. Words that only one unit has (a row, or all rows of a person) pass the
 threshold with probability at most delta, over all columns. This costs Approximate(0, delta), where delta is for all
-rows of a unit together (see `word_threshold`). Missing words are counted as the
-word "", which is released like a cell; missing numbers, NaN and infinities are not counted.
+rows of a unit together (see `word_threshold`). Missing words are counted as the word "". It is a candidate whatever the
+rows are, so it is released like a cell, at no chance of failure. Missing numbers, NaN and infinities are not counted.
 Use when: bounds are not declared and columns are many: the noise of a round grows with the square root of their number.
 
 >>> from privaware.schema import Column, Schema
