@@ -7,22 +7,24 @@ import os
 import sys
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers share the cache of the process that started them; each process has a registry of rows of its own.
-
-    Fixtures of a whole module may run in two workers, whose equal rows must not be known from one another.
-    """
+    """Workers share the cache of the process that started them; each process has a registry of rows of its own."""
     if "PRIVAWARE_TEST_CACHE" not in os.environ:
         own = tempfile.TemporaryDirectory(prefix="privaware-cache-")
         config.add_cleanup(own.cleanup)
         os.environ["PRIVAWARE_TEST_CACHE"] = own.name
     os.environ["PRIVAWARE_CACHE"] = os.environ["PRIVAWARE_TEST_CACHE"]
-    os.environ["PRIVAWARE_LEDGERS"] = str(Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers" / uuid.uuid4().hex)
+    os.environ["PRIVAWARE_LEDGERS"] = _empty_registry()
+
+
+def _empty_registry() -> str:
+    return str(Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers" / uuid.uuid4().hex)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -39,11 +41,18 @@ def _can_run(instead: str | None) -> bool:
     return torch.cuda.is_available() or instead == "cpu" or (instead == "triton" and interpreted)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_rows_known_to_module() -> Iterator[None]:
+    """A registry of rows for the fixtures of a module, which a worker may set up twice with the same rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRIVAWARE_LEDGERS", _empty_registry())
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_rows_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of rows for each test, created by whoever writes to it."""
-    folder = Path(os.environ["PRIVAWARE_TEST_CACHE"]) / "ledgers" / uuid.uuid4().hex
-    monkeypatch.setenv("PRIVAWARE_LEDGERS", str(folder))
+    monkeypatch.setenv("PRIVAWARE_LEDGERS", _empty_registry())
 
 
 @pytest.fixture(autouse=True)
