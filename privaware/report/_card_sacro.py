@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import uuid
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from privaware.card import ModelCard
 from privaware.report._card_facts import architecture_name, model_name, stated
@@ -162,7 +162,7 @@ def _instance(audit: AuditRecord) -> dict[str, Any]:
         deviation = ((members + others + 1) / (12 * members * others)) ** 0.5
         metrics |= {
             "ACC": (corner[1] * members + (1 - corner[0]) * others) / (members + others),
-            "P_HIGHER_AUC": float(norm.sf((audit.auc - 0.5) / deviation)),
+            "P_HIGHER_AUC": NormalDist().cdf((0.5 - audit.auc) / deviation),
             "n_pos_test_examples": members,
             "n_neg_test_examples": others,
         }

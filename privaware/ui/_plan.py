@@ -15,7 +15,8 @@ from privaware.report import _words
 from privaware.ui._folder import Folder
 from privaware.ui._tasks import data_path, default_name, fit_options, fit_task, number_of, reading
 from privaware.workflow.fit import Fit, fit
-from privaware.workflow.run.charge import REFUSED, SAME_FILE, TOTAL_AFTER
+from privaware.workflow.run.command import SAME_FILE
+from privaware.workflow.run.dry_run import REFUSED, TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
 __all__ = ["column_names", "planned_view"]

@@ -30,7 +30,8 @@ from privaware.ledger._entry import unfinished
 from privaware.ledger._owner_folder import owner_folder
 from privaware.ui._folder import PREDICTIONS, Folder
 from privaware.ui._tasks import Task, fit_task
-from privaware.workflow.run.charge import CHARGED, ONLY_RESUME, RESUMING
+from privaware.workflow.run.charge import CHARGED, RESUMING
+from privaware.workflow.run.command import ONLY_RESUME
 
 __all__ = ["PROBLEM", "Run", "Runs"]
 

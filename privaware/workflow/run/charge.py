@@ -16,7 +16,6 @@ the repeated command publishes it.
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,75 +24,51 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from privaware import accounting, registry, report
-from privaware._rounded import number, rounded_up
+from privaware import registry, report
+from privaware._rounded import rounded_up
 from privaware._validate import expect_positive
 from privaware.card import ModelCard
 from privaware.data import Data, Outside, Rows
-from privaware.errors import BudgetExceeded, PrivawareError, WrongInput, for_caller, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, for_caller, warn_caller
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
 from privaware.mechanism import Mechanism, run
-from privaware.model import TENSORS, Model, read_tensors
+from privaware.model import TENSORS, Model
 from privaware.noise import Rng
 from privaware.ranks import current
 from privaware.schema import Schema
 from privaware.workflow.auto import settled
 from privaware.workflow.load import load
 from privaware.workflow.run import output as _output
+from privaware.workflow.run.command import Command, expect_charged
 from privaware.workflow.run.declared_kinds import guess_sentences
-from privaware.workflow.run.finished import finished_entry, may_be_paid, published_result
+from privaware.workflow.run.dry_run import foresee
+from privaware.workflow.run.finished import published_result
 from privaware.workflow.run.folder_claim import claimed_folder, expect_free_folder
 from privaware.workflow.run.notices import internal_scores, plan_lines, questions
 from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck
 from privaware.workflow.run.plan import Plan, expect_finite_price
+from privaware.workflow.run.publication import RESUMES, Publication
 from privaware.workflow.run.publish import Release
 from privaware.workflow.run.ray_ranks import ranks_on_ray
 from privaware.workflow.run.result_file import result_content
-from privaware.workflow.run.resume import (
-    expect_place_to_resume,
-    expect_same_rows,
-    expect_unpaid_pilot,
-    next_run,
-    run_key,
-    was_charged_for,
-)
-from privaware.workflow.run.row_ledger import (
-    existing_place,
-    expect_new_limit,
-    expect_unspent,
-    is_new,
-    ledger_place,
-    open_ledger,
-    register_rows,
-    what_fits,
-)
-from privaware.workflow.run.signature import SIGNATURE, Signer
+from privaware.workflow.run.resume import expect_place_to_resume, next_run
+from privaware.workflow.run.row_ledger import expect_unspent, is_new, ledger_place, register_rows, what_fits
+from privaware.workflow.run.signature import Signer
 from privaware.workflow.run.source import Source, resolve
-from privaware.workflow.run.staging import Staged, empty_stage, end_publication, expect_own_stage
+from privaware.workflow.run.staging import Staged, end_publication
 
-__all__ = ["CHARGED", "ONLY_RESUME", "REFUSED", "RESUMING", "SAME_FILE", "TOTAL_AFTER", "ChargedRun", "charged_run"]
+__all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
 
 TRAINS = ("fit", "search", "crossover", "advise")
 """Verbs for which a ledger without budget is reported before slow imports, because their runs always cost epsilon."""
-RESUMES = "the charge stays in the ledger, and the same command resumes the run once there is room"
 CHARGED = "Charged to the ledger as entry"
 """Start of the sentence that says that a run was charged."""
 INTERRUPTED: list[str] = []
 """Where the latest interrupted run of this process resumes (`ChargedRun.resumes_at`), for the command line."""
-SAME_FILE = "if the file is the same"
-"""Condition under which a dry run with a schema, which opens no file, says that a run would charge nothing."""
-REFUSED = "This run would be refused:"
-"""Start of the sentence of a dry run that says why the run would be refused."""
-TOTAL_AFTER = "after this run it is"
-"""Words before the total epsilon of a ledger in a dry run."""
-ONLY_RESUME = "PRIVAWARE_ONLY_RESUME"
-"""Environment variable by which `privaware ui` starts a run that must not be charged again (`_expect_charged`)."""
-NEW_RUN = "This is a new run with its own charge."
-"""Sentence that says that an earlier run of the same command is not resumed."""
 OLD_STATEMENT = (
     "The statement of --describe is not used, because the finished result keeps the one with which it was released"
 )
@@ -135,9 +110,8 @@ class ChargedRun:
     scores, `notices` and `test_rows` are for the data owner only. `search` is what the model card says about a search,
     and `score` what it says about a charged score. `result` is the earlier release of a repeated run, if that release
     is not a model. `metric` names a score that `internal` has beside the usual ones ("auc"). `seconds` is the time that
-    `execute` took. `refusal` says why the charge of a dry run would be refused. `check` is the requested check of
-    persons, or None. `ranks_on` is the address of a Ray cluster whose processes train a network together with this
-    process, if there is one.
+    `execute` took. `refusal` says why the charge of a dry run would be refused. `ranks_on` is the address of a Ray
+    cluster whose processes train a network together with this process, if there is one.
     """
 
     plan: Plan
@@ -160,10 +134,8 @@ class ChargedRun:
         self._rows: Rows | None = None
         self._resources = resources
         self._signer: Signer | None = None
-        self._what = verb
         self.refusal = ""
         self._foreseen: Ledger | None = None
-        self.check: PersonsCheck | None = None
         self.ranks_on: str | None = None
 
     @property
@@ -231,56 +203,56 @@ class ChargedRun:
         folder would refuse.
         """
         expect_divisible(plan, self.options.device)
-        budget = plan.limit + plan.room
-        self.check = PersonsCheck.of(self.source, self.options, budget * CHECK_SHARE / (1 - CHECK_SHARE))
-        checked = () if self.check is None else (self.check.sentence,)
-        facts = self.source.facts(self.options.schema is not None)
-        plan = self.plan = replace(
-            plan, data={**facts, **plan.data}, reasons=(*plan.reasons, *self.source.unused, *checked)
-        )
-        into = "" if self.options.folder is None else f" into {self.options.folder.name}"
-        self._what = what or f"{self.verb} {self.source.name} with {plan.learner}{into}"
-        if plan.flaw:
-            self._what += f" (NOT PRIVATE: {plan.flaw})"
-        expect_finite_price(plan)
+        command = self._command(plan, what)
+        self.plan = command.plan
+        expect_finite_price(self.plan)
         self._signer = None if self.options.sign is None else Signer.of(self.options.sign, self.options.say)
         if self.options.dry_run:
             self._show(self.source.dry_notices)
-            self._foretell()
+            forecast = foresee(command)
+            self._foreseen, self.refusal = forecast.ledger, forecast.refusal
             return False
         folder = self.options.folder
-        if folder is not None and self._finished_before(folder):
+        if folder is not None and self._finished_before(folder, command):
             return False
         if folder is not None:
             self._resources.enter_context(_output.locked_folder(folder, self.options.ledger_path))
         if self.ranks_on is not None and current() is None:
             self._resources.enter_context(ranks_on_ray(self.ranks_on, self.options.device))
-        self._open_ledger()
-        key = self._key()
+        self._open_ledger(command)
+        key = command.key()
         count = next_run(self.ledger, key, self.source.digest)
-        self.name = f"{key}-{count}"
-        if folder is not None and self._publish_staged(folder, (f"{key}-{count - 1}", self.name)):
+        self.name, previous = f"{key}-{count}", f"{key}-{count - 1}"
+        if folder is not None and self._publish_staged(folder, (previous, self.name)):
             return False
-        _expect_charged(self.ledger.find(self.name))
-        self._say_why_new(key, f"{key}-{count - 1}")
-        self._charge()
+        charge = self.ledger.find(self.name)
+        expect_charged(charge)
+        command.say_what_was_closed(self.ledger, previous)
+        if charge is None:
+            command.expect_new_run(self.ledger, key)
+        self._charge(command)
         return True
 
-    def _say_why_new(self, key: str, previous: str) -> None:
-        """If an earlier run of the command `key` was closed without a result, say that this run has its own charge.
+    def _command(self, plan: Plan, what: str) -> Command:
+        """Return this command with its check of persons; its plan also states facts about the data.
 
-        `previous` is the name of the run before this one. Raise `WrongInput` if an earlier run is open, but was charged
-        for other rows (`expect_same_rows`).
+        `what` is as for `charge`.
         """
-        self._say_what_was_closed(self.ledger, previous)
-        if self.ledger.find(self.name) is None:
-            expect_same_rows(self.ledger, key, self.options, self.source.digest)
-            expect_unpaid_pilot(self.ledger, key, self.options, self.source.digest)
-
-    def _say_what_was_closed(self, ledger: Ledger, previous: str) -> None:
-        closing = ledger.closing(previous)
-        if closing is not None and not closing.files and (closed := ledger.find(closing.run or "")):
-            self.say(f"Entry {closed.number}, of the same command, was closed without a result. {NEW_RUN}")
+        check = PersonsCheck.of(self.source, self.options, (plan.limit + plan.room) * CHECK_SHARE / (1 - CHECK_SHARE))
+        facts = self.source.facts(self.options.schema is not None)
+        checked = () if check is None else (check.sentence,)
+        reasons = (*plan.reasons, *self.source.unused, *checked)
+        into = "" if self.options.folder is None else f" into {self.options.folder.name}"
+        what = what or f"{self.verb} {self.source.name} with {plan.learner}{into}"
+        return Command(
+            verb=self.verb,
+            source=self.source,
+            options=self.options,
+            plan=replace(plan, data={**facts, **plan.data}, reasons=reasons),
+            check=check,
+            seed=self.rng.seed,
+            what=f"{what} (NOT PRIVATE: {plan.flaw})" if plan.flaw else what,
+        )
 
     def execute(self, mechanism: Mechanism[Any] | None = None) -> Any:
         """Run the mechanism of the plan on the rows, once for each charge, and return its release.
@@ -336,7 +308,8 @@ class ChargedRun:
             score=score,
             description=self.description,
         )
-        self._publish(folder, {"model.json": card.content(), TENSORS: tensors}, "model")
+        contents = {"model.json": card.content(), TENSORS: tensors}
+        self._publication(folder).publish(self.entry, contents, "model")
 
     def _score(self, model: Model) -> None:
         """Set `internal` to the scores of `model` on the test rows, for the owner only; without test rows, to None.
@@ -367,7 +340,8 @@ class ChargedRun:
             self.ledger.finish(self.name, release=kind)
             return
         said: dict[str, Any] = {"seed": self.rng.seed, "ledger": self.entry.hash, "description": self.description}
-        self._publish(folder, {name: result_content(result, self.plan, self.schema, **said), **(files or {})}, kind)
+        contents = {name: result_content(result, self.plan, self.schema, **said), **(files or {})}
+        self._publication(folder).publish(self.entry, contents, kind)
 
     def public_rows(self) -> Data:
         """Return the training rows of a built-in data set; they are public, so nothing is charged.
@@ -404,18 +378,12 @@ class ChargedRun:
         for sentence, category in warned if self.options.say is None else ():
             warn_caller(sentence, category)
 
-    def _warn(self, sentence: str) -> None:
-        """Say `sentence`; without a listener (`say`), warn with it."""
-        self.say(sentence)
-        if self.options.say is None:
-            warn_caller(sentence)
-
     def _notify(self, sentence: str) -> None:
         """Keep `sentence` among the notices for the owner, and say it."""
         self.notices.append(for_caller(sentence))
         self.say(sentence)
 
-    def _finished_before(self, folder: Path) -> bool:
+    def _finished_before(self, folder: Path, command: Command) -> bool:
         """Return whether `folder` holds the unchanged result of this very command on the same rows.
 
         If so, load the result, say that nothing is charged, and finish a publication that was interrupted.
@@ -424,9 +392,9 @@ class ChargedRun:
         if not folder.is_dir() or is_new(place):
             return False
         ledger = place if isinstance(place, Ledger) else Ledger.open(place)
-        entry = finished_entry(folder, ledger, self._key(), self.source.digest, self._pilot_charge)
+        entry = command.finished_entry(folder, ledger)
         if entry is None:
-            expect_place_to_resume(ledger, self._key(), self.options, self.source.digest)
+            expect_place_to_resume(ledger, command.key(), self.options, self.source.digest)
             return False
         assert entry.run is not None
         self.ledger, self.entry, self.name = ledger, entry, entry.run
@@ -436,149 +404,33 @@ class ChargedRun:
         self._load(folder)
         return True
 
-    def _pilot_charge(self, entry: Entry) -> bool:
-        """Return whether `entry` charged this very pilot, whose folder may have been moved since."""
-        what = entry.what.rpartition(" into ")[0] == self._what.rpartition(" into ")[0]
-        return self.verb == "advise" and what and (entry.event, entry.seed) == (self.plan.event, self.rng.seed)
-
     def _ledger_place(self) -> Path | Ledger:
         return ledger_place(self.source, self.options, self.plan.event, self._resources)
 
-    def _open_ledger(self) -> None:
+    def _open_ledger(self, command: Command) -> None:
         """Open the ledger; a new ledger is created only after the rows were read successfully.
 
         Otherwise a run with unusable input would fix the limit and the delta of later runs.
         """
         place = self._ledger_place()
-        expect_free_folder(self.options.folder, place, self._key)
+        expect_free_folder(self.options.folder, place, command.key)
         if is_new(place):
-            _expect_charged(None)
-            self._expect_new_limit()
+            expect_charged(None)
+            command.expect_new_limit()
             Ledger.rehearse_creation(place)
             self._read_rows()
-            self.plan = replace(self.plan, reasons=(*self.plan.reasons, *self._new_limit_sentences))
-        self.ledger = self._opened(place)
-
-    def _opened(self, place: Path | Ledger) -> Ledger:
-        """Open or create the ledger at `place`; a run that is already charged there accepts a changed limit.
-
-        `--limit` then gives the first limit of the ledger, and the present limit stands.
-        """
-        options, asked = self.options, self.options.limit
-        if options.new_ledger and not is_new(place):
-            path = str(place.path if isinstance(place, Ledger) else place)
-            self._warn(f"--new-ledger has no effect, because the ledger {path!r} exists: this run is charged there.")
-        if asked is not None and not isinstance(place, Ledger) and not is_new(place):
-            ledger = Ledger.open(place)
-            digest = None if self._reads_no_row else self.source.digest
-            if asked != ledger.limit and may_be_paid(options.folder, ledger, self._key(), digest):
-                options = replace(options, limit=None)
-                condition = f"{SAME_FILE}, this" if self._reads_no_row else "this"
-                self.say(
-                    f"{condition[0].upper()}{condition[1:]} run is already charged, so the present limit of the "
-                    f"ledger, {number(ledger.limit)}, stands, and --limit={number(asked)} has no effect."
-                )
-        return open_ledger(place, self.source, options, new_limit=self._new_limit)
-
-    @property
-    def _reads_no_row(self) -> bool:
-        """Whether this is a dry run that reads no row to find the ledger and the earlier runs of its command."""
-        return self.options.dry_run and self.options.schema is not None and self.source.path is not None
-
-    def _expect_free_place(self, *names: str) -> None:
-        """Raise `WrongInput` if the output folder is a file, or has files other than those of the runs `names`."""
-        if self.options.folder is not None:
-            _output.expect_free(self.options.folder, self.options.ledger_path)
-            expect_own_stage(self.options.folder, names)
-
-    @property
-    def _new_limit(self) -> float:
-        """The limit of a new ledger without `--limit`: the budget and the room of the plan, and a check of persons."""
-        return self.plan.limit + self.plan.room + (0.0 if self.check is None else self.check.epsilon)
-
-    @property
-    def _new_limit_sentences(self) -> list[str]:
-        """A sentence about the limit of a new ledger, if it is not given and leaves room for later runs; else none."""
-        if self.options.limit is not None or not self.plan.room:
-            return []
-        return [
-            f"No ledger was found for these rows: the new ledger has a limit of {number(self._new_limit)}, which "
-            f"leaves epsilon {number(self.plan.room)} for a model (--limit gives another limit)."
-        ]
-
-    def _expect_new_limit(self) -> None:
-        limit = self.options.limit
-        expect_new_limit(self.plan.epsilon, self._new_limit if limit is None else limit)
-
-    def _foretell(self) -> None:
-        """In a dry run, set `refusal` and say so if the ledger or the output folder would refuse the run.
-
-        Without a listener (`say`), a warning says so. Nothing is written.
-        """
-        try:
-            self._expect_room()
-        except PrivawareError as problem:
-            self.refusal = str(problem)
-            self._warn(f"{REFUSED} {self.refusal}.")
-
-    def _expect_room(self) -> None:
-        """Raise what the charge of this run would raise, without writing anything.
-
-        Otherwise, if the ledger exists, say its total epsilon after this run, or that the run would charge nothing
-        because it is charged or finished already.
-        """
-        check = NOTHING if self.check is None else self.check.event
-        place = existing_place(self.source, self.options, self.plan.event)
-        expect_free_folder(self.options.folder, place, self._key)
-        if place is None:
-            self._expect_free_place()
-            self._expect_new_limit()
-            for sentence in self._new_limit_sentences:
-                self.say(sentence)
-            return
-        self._foreseen = place if isinstance(place, Ledger) else Ledger.open(place)
-        ledger = self._opened(place)
-        folder, key, digest = self.options.folder, self._key(), self.source.digest
-        unread = self._reads_no_row
-        if unread and may_be_paid(folder, ledger, key):
-            self.say(f"This command was charged before: {SAME_FILE}, it would charge nothing again.")
-            return
-        may_be_done = not unread and folder is not None and folder.is_dir()
-        if (
-            may_be_done
-            and folder is not None
-            and finished_entry(folder, ledger, key, digest, self._pilot_charge) is not None
-        ):
-            self.say("This run has already finished, so it would charge nothing.")
-            return
-        if may_be_done:
-            expect_place_to_resume(ledger, key, self.options, digest)
-        count = next_run(ledger, key, digest)
-        name = f"{key}-{count}"
-        self._expect_free_place(f"{key}-{count - 1}", name)
-        resumed = ledger.find(name)
-        event = self.plan.event + check if resumed is None else self.plan.event
-        ledger.expect_room(event, what=self._what, run=name, seed=self.rng.seed)
-        if resumed is not None:
-            self.say(f"This run is already charged, as entry {resumed.number}: it would resume and charge nothing.")
-        else:
-            expect_same_rows(ledger, key, self.options, digest)
-            expect_unpaid_pilot(ledger, key, self.options, digest)
-            self._say_what_was_closed(ledger, f"{key}-{count - 1}")
-            after = accounting.epsilon(ledger.total(event), ledger.delta)
-            now = f"epsilon {rounded_up(ledger.spent())} of {number(ledger.limit)} is spent"
-            self.say(f"Ledger {str(ledger.path)!r}: {now}; {TOTAL_AFTER} {rounded_up(after)}.")
+            self.plan = replace(self.plan, reasons=(*self.plan.reasons, *command.new_limit_sentences))
+        self.ledger = command.open_ledger(place)
 
     def _read_rows(self) -> None:
         rows, self.test_rows = self.source.read_private_rows(self.plan.schema)
         self._rows = rows.keep(tuple(column.name for column in self.plan.schema.used))
 
-    def _charge(self) -> None:
-        cost: dict[str, Any] = {"what": self._what, "run": self.name, "seed": self.rng.seed}
+    def _charge(self, command: Command) -> None:
+        cost: dict[str, Any] = {"what": command.what, "run": self.name, "seed": self.rng.seed}
         resumed = self.ledger.find(self.name) is not None
-        check = NOTHING if self.check is None or resumed else self.check.event
         try:
-            self.ledger.ready(self.plan.event + check, **cost)
+            self.ledger.ready(self.plan.event + (NOTHING if resumed else command.price_of_check), **cost)
         except BudgetExceeded as refusal:
             refusal.fits = what_fits(self.plan, self.ledger)
             raise
@@ -591,8 +443,8 @@ class ChargedRun:
         if self.ledger.lasting or self.rng.seed is None:
             source, event = self.source, self.plan.event
             digest = register_rows(self.ledger, source.digest, source.sketch, event, self.options.say, self.name)
-        if self.check is not None and not resumed:
-            for sentence in self.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, digest):
+        if command.check is not None and not resumed:
+            for sentence in command.check.charge(self.ledger, f"{self.name}-persons", self.source, self.rng, digest):
                 self._notify(sentence)
         with claimed_folder(self.options.folder, self.ledger, self.name, resumed=resumed):
             self.entry = self.ledger.spend(self.plan.event, rows=digest, **cost)
@@ -632,52 +484,19 @@ class ChargedRun:
         way = "continues where it stopped." if self._has_checkpoint else "starts again from the beginning."
         return f"{RESUMING}, and it {way}"
 
-    def _publish(self, folder: Path, contents: dict[str, bytes], release: str) -> None:
-        """Stage the files `contents` (by name), close the run with their hashes, and publish them in `folder`.
+    def _publication(self, folder: Path) -> Publication:
+        return Publication(folder=folder, ledger=self.ledger, signer=self._signer)
 
-        `release` is the kind of release, such as "model"; the closing entry names it.
+    def _publish_staged(self, folder: Path, runs: tuple[str, ...]) -> bool:
+        """Publish and load the complete result that one of `runs` has staged in `folder`; return whether there is one.
+
+        See `Publication.publish_staged`.
         """
-        with _output.disk_errors(folder, RESUMES):
-            staged = Staged.write(folder, contents, run=self.name, charge=self.entry.hash, release=release)
-            self._end(staged, self._close_staged(staged))
-
-    def _close_staged(self, staged: Staged) -> Entry:
-        """Close the run with the hashes of its staged files.
-
-        The report of a model is rendered from these files first.
-        """
-        if staged.release == "model":
-            card = ModelCard.read(staged.place)
-            staged.add(_output.REPORT, report.page(card, tensors=read_tensors(staged.place)).encode())
-        return self.ledger.finish(self.name, files=staged.hashes(), release=staged.release)
-
-    def _end(self, staged: Staged, closing: Entry) -> None:
-        """Publish the staged files of a closed run, with a signature if one was requested.
-
-        `closing` is the ledger entry that closed the run; the signature signs its hash.
-        """
-        if self._signer is not None:
-            self._signer.write(staged.place, closing)
-            (staged.place / SIGNATURE).chmod(0o600)
-        staged.publish(self.entry.time)
-
-    def _publish_staged(self, folder: Path, names: tuple[str, ...]) -> bool:
-        """Publish the complete staged result of one of the runs `names` for these rows, and return True.
-
-        If `folder` holds no such result, delete the staged files and return False. Raise `WrongInput` if it holds a
-        complete result of another run.
-        """
-        with _output.disk_errors(folder, RESUMES):
-            staged = Staged.find(folder)
-            entry = None if staged is None or staged.run not in names else self.ledger.find(staged.run)
-            closing = None if staged is None else self.ledger.closing(staged.run)
-            changed = staged is not None and closing is not None and closing.files != staged.hashes()
-            own = entry is not None and was_charged_for(entry, self.source.digest)
-            if staged is None or entry is None or entry.hash != staged.charge or changed or not own:
-                empty_stage(folder, names if own or entry is None else ())
-                return False
-            self.name, self.entry = staged.run, entry
-            self._end(staged, closing or self._close_staged(staged))
+        charge = self._publication(folder).publish_staged(runs, self.source.digest)
+        if charge is None:
+            return False
+        assert charge.run is not None
+        self.name, self.entry = charge.run, charge
         self.say("This run had finished without publishing its result. The result is published now.")
         self._load(folder)
         return True
@@ -716,20 +535,3 @@ class ChargedRun:
             self._notify(f"The test rows cannot be scored: {problem}.")
             if self.options.say is None:
                 warn_caller(self.notices[-1])
-
-    def _key(self) -> str:
-        return run_key(self.verb, self.source, self.plan, self.options, self.rng.seed)
-
-
-def _expect_charged(entry: Entry | None) -> None:
-    """Raise `WrongInput` if this process may only resume a charged run, and `entry` is not the charge of that run.
-
-    `entry` is None if the run is not charged. The environment variable `ONLY_RESUME` has the number of the entry, or is
-    empty if any entry (but not None) will do. Without the variable every run may be charged.
-    """
-    only = os.environ.get(ONLY_RESUME)
-    if only is not None and (entry is None or only not in ("", str(entry.number))):
-        raise WrongInput(
-            "this run cannot continue on its charge, because its data, its schema or its ledger have changed since; "
-            "nothing is charged: put them back, or train again as a new run, which has a charge of its own"
-        )
