@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED := ../shared/data
 DATA := $(CURDIR)/.data
+# Tests write to memory if 8 GB of it are free, because their ledgers wait for the disk thousands of times.
+MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'END {if ($$4 > 8000000) print "/dev/shm"}')
 export OMP_NUM_THREADS ?= 2
 # Types are checked while data are unpacked and a browser is installed.
 MAKEFLAGS += --jobs=2
@@ -20,6 +22,9 @@ run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 
 test: export OMP_NUM_THREADS := 1  # two processes on two cores: more threads only wait for one another
 test: export PYTHONDONTWRITEBYTECODE :=  # tests start hundreds of processes, each of which would compile the package
+ifneq ($(MEMORY),)
+test: export TMPDIR := $(MEMORY)
+endif
 test: $(VENV)/installed lint types data browser  ## lint, types, doctests and all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 

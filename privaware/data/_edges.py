@@ -73,6 +73,8 @@ class Edges:
     def position(self, values: np.ndarray) -> np.ndarray:
         """Return for each of the finite numbers `values` how many edges are at or below it, as an int64 array."""
         values = np.ascontiguousarray(values, dtype=np.float64)
+        if len(values) < BUCKETS:  # the tables would take longer
+            return np.searchsorted(self.edges, values, "right").astype(np.int64)
         positions = np.empty(len(values), np.int64)
         below, edge_in = self._tables
         edge = np.empty(CHUNK)
