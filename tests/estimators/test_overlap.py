@@ -94,7 +94,7 @@ def test_later_folds_warn_with_the_total_alone(tmp_path: Path) -> None:
     assert [bool(re.fullmatch(short, words)) for words in later] == [True, True]
     with pytest.warns(OverlapWarning, match="these rows are charged|its ledger does not count") as other:
         classifier(ledger=Ledger.create(tmp_path / "rows.ledger", limit=9.0)).fit(X, y)
-    assert "give every fit on these rows" in str(other[0].message)
+    assert "Give every fit on these rows" in str(other[0].message)
 
 
 def test_fits_on_other_rows_do_not_warn() -> None:

@@ -149,7 +149,7 @@ def test_large_epsilon_is_not_called_safe() -> None:
     entries["events"] = [{"what": "train", "event": to_json(Pure(epsilon=20.0)), "epsilon": 20.0}]
     text = Reader(page(entries)).text
     assert "identifies perhaps nearly all members: the guarantee does not exclude it" in text
-    assert "no attacker identifies more than" not in text
+    assert "identifies at most 100%" not in text
 
 
 def test_seeded_model_carries_a_warning_even_if_called_certified(plain: str) -> None:
