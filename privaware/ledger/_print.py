@@ -11,7 +11,7 @@ from typing import Any
 
 from privaware._rounded import rounded_down, rounded_up
 from privaware.events import Event
-from privaware.ledger._entry import Entry, Facts, plain, unfinished
+from privaware.ledger._entry import NOT_RESUMED, Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
 __all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable", "unit_words"]
@@ -149,12 +149,21 @@ def _table(ledger: Mapping[str, Any]) -> list[str]:
 
 def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
     return [
-        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. To resume it, repeat its command or "
-        "call with the same data, settings and --out (of `train`: checkpoint); nothing is charged again. "
+        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. {_way_on(entry)} "
         f"To give it up, type `privaware ledger {shlex.quote(ledger['path'])} --close {entry['number']}`; "
         "its epsilon stays spent."
         for entry in ledger["open"]
     ]
+
+
+def _way_on(entry: Mapping[str, Any]) -> str:
+    """Return a sentence on how the unfinished run of `entry`, an entry of `open`, goes on."""
+    if entry["run"].startswith(NOT_RESUMED):
+        return "If its process still trains, wait. If not, it cannot be resumed, because it had no checkpoint."
+    return (
+        "To resume it, repeat its command or call with the same data, settings and --out (of `train`: checkpoint); "
+        "nothing is charged again."
+    )
 
 
 def explained_lines(ledger: Mapping[str, Any]) -> list[str]:
