@@ -217,12 +217,8 @@ def train(
             trained = descent.run(
                 module, inputs, targets, noise=noise, rows=count, rng=Rng(seed), device=device, callbacks=callbacks
             )
-            if saved is not None and not finished:
-                saved.keep_released(steps)
-                charged.finish(run, files=_files(Path(saved.path)))
-            elif saved is None:
-                with suppress(OSError, PrivawareError):  # the trained module is not lost, and the ledger lists the run
-                    charged.finish(run)
+            if not finished:
+                _finish(charged, run, saved, steps)
         assumed = () if rows is not None else ("the number of rows, which is the number of targets",)
         plan = Plan(
             learner="train",
@@ -330,6 +326,20 @@ def _bound_to(entry: Entry, digest: str) -> str:
 def _files(path: Path) -> dict[str, str]:
     """Return {file name: SHA-256} for the file at `path`, in the form in which a closing entry lists files."""
     return {path.name: sha256(path)}
+
+
+def _finish(ledger: Ledger, run: str, saved: Checkpoint | None, steps: int) -> None:
+    """Close the trained `run` in `ledger`, with the hash of its checkpoint `saved`, which keeps released parameters only.
+
+    Without a checkpoint, an error of the ledger is ignored, so that the trained module is not lost. The ledger then
+    lists the run as unfinished.
+    """
+    if saved is None:
+        with suppress(OSError, PrivawareError):
+            ledger.finish(run)
+        return
+    saved.keep_released(steps)
+    ledger.finish(run, files=_files(Path(saved.path)))
 
 
 def _finished_charge(ledger: Ledger, run: str, saved: Checkpoint) -> Entry | None:

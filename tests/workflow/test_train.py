@@ -47,7 +47,7 @@ def test_ledger_is_charged_the_stated_cost_and_refuses_more(tmp_path):
         train(nn.Linear(4, 2), x, y, epsilon=1.4, **settings)
 
 
-def test_interrupted_call_without_checkpoint_is_listed_as_unfinished(tmp_path):
+def test_call_interrupted_without_checkpoint_is_listed_as_open(tmp_path):
     def interrupt(step, steps, seconds_left):
         raise KeyboardInterrupt
 
