@@ -93,7 +93,7 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
         Lines for a terminal.
     """
     spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {rounded_up(ledger['limit'])}"
-    first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {unit_words(ledger)}, {ledger['relation']}"
+    first = f"{spent} at delta {rounded_up(ledger['delta'])}. Protected: {_protected(ledger)}."
     return [first, *_table(ledger), *_open_lines(ledger)]
 
 
@@ -104,6 +104,18 @@ def unit_words(facts: Mapping[str, Any]) -> str:
     ('row', 'patient (cap 3)')
     """
     return facts["unit"] if facts["unit"] in ("row", "label") else f"{facts['unit']} (cap {facts['cap']})"
+
+
+def _protected(facts: Mapping[str, Any]) -> str:
+    """Return what the guarantee of a ledger with these `facts` hides: the change between neighbouring data.
+
+    >>> _protected({"unit": "patient", "cap": 3, "relation": "add_remove"})
+    'adding or removing one patient (cap 3)'
+    """
+    if facts["unit"] == "label":
+        return "the label of one row"
+    change = "replacing" if facts["relation"] == "replace_one" else "adding or removing"
+    return f"{change} one {unit_words(facts)}"
 
 
 def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:

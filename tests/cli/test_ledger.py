@@ -86,7 +86,7 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
 def test_every_charge_shows_its_unit_and_cap(run: Run) -> None:
     Ledger.create("persons.ledger", limit=2.0, unit="patient", cap=3).spend(Pure(epsilon=0.5), what="a count")
     first, heading, _, charge, *_ = run("ledger", "persons.ledger").out.splitlines()
-    assert "unit patient (cap 3), add_remove" in first
+    assert first.endswith("Protected: adding or removing one patient (cap 3).")
     assert charge[heading.index("unit") :].startswith("patient (cap 3)  0.5")
     facts = run("ledger", "persons.ledger", "--json").json
     assert [(event["unit"], event["cap"]) for event in facts["events"]] == [("patient", 3)]
