@@ -50,7 +50,7 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
     if why:
         lines.append(f"   Evidence: {advised.choice['evidence']}")
     shows = "" if why else "; `privaware advise --why` shows the evidence"
-    lines.append(f"Findings for these data at epsilon {advised.epsilon:g} (--epsilon takes another{shows}):")
+    lines.append(f"Findings for these data at epsilon {advised.epsilon:g} (--epsilon changes it{shows}):")
     for finding in advised.advice:
         lines.append(f"- {finding['rule']}.")
         lines += _evidence_lines(finding) if why else ()
