@@ -329,7 +329,7 @@ def _files(path: Path) -> dict[str, str]:
 
 
 def _finish(ledger: Ledger, run: str, saved: Checkpoint | None, steps: int) -> None:
-    """Close the trained `run` in `ledger`, with the hash of its checkpoint `saved`, which keeps released parameters only.
+    """Close the trained `run` in `ledger`, with the hash of its checkpoint `saved`.
 
     Without a checkpoint, an error of the ledger is ignored, so that the trained module is not lost. The ledger then
     lists the run as unfinished.
