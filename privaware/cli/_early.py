@@ -16,8 +16,10 @@ MIN_SIMILARITY = 0.75
 """Smallest similarity at which a path is suggested; paths that share only an ending stay below it."""
 
 
-def expect_data(data: str) -> None:
+def expect_data(data: str, *, or_model: bool = False) -> None:
     """Raise `WrongInput` if `data` is neither an existing path nor a built-in data set.
+
+    If `or_model`, the command also takes a model folder, and the error says so.
 
     The error suggests the most similar path or name, if one is similar enough. An empty name or a name with a zero
     character passes: reading it raises later.
@@ -25,9 +27,10 @@ def expect_data(data: str) -> None:
     if "\0" in data or not data or os.path.exists(data) or data in names("datasets"):
         return  # other problems are reported when it is read
     near = nearest(data, [*names("datasets"), *_beside(data)], MIN_SIMILARITY)
+    model = "a model folder, " if or_model else ""
     raise WrongInput(
-        "expected a data file, a folder of images or a built-in data set (`privaware data list`), but there is nothing "
-        f"called {data!r:.80}" + (f"; did you mean {near}?" if near else "")
+        f"expected {model}a data file, a folder of images or a built-in data set (`privaware data list`), but there is "
+        f"nothing called {data!r:.80}" + (f"; did you mean {near}?" if near else "")
     )
 
 

@@ -207,7 +207,7 @@ def with_run_options(verb: Verb) -> Verb:
     @functools.wraps(verb)
     def run(**arguments: Any) -> int | None:
         arguments.pop("show_values", None)  # its callback has already run
-        expect_data(arguments["data"])
+        expect_data(arguments["data"], or_model=verb.__name__ == "audit")
         expect_learner(arguments.get("learner") or "auto")
         return verb(**arguments)
 

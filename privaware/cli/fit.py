@@ -133,7 +133,7 @@ def fit(
     )
     lines = [result.sentence, result.attacker_sentence, *result.score_lines]
     if result.refusal:
-        lines = ["Dry run: this run would be refused, and nothing would be charged. The reason is given above."]
+        lines = ["Dry run: nothing was charged, and no model was trained."]
     elif run_options["dry_run"]:
         lines.insert(0, "Dry run: nothing was charged, and no model was trained. The model of this plan would promise:")
     for name, value in ((result.search or {}).get("point") or {}).items():

@@ -9,7 +9,7 @@ import typer
 
 from privaware.cli import _options as o
 from privaware.cli._early import expect_data, expect_model
-from privaware.cli._terminal import show
+from privaware.cli._terminal import say, show
 
 app = typer.Typer()
 KEEP_FORMULAS = Annotated[
@@ -54,10 +54,12 @@ def predict(
     """Predict the target of new rows. This has no privacy cost, because a released model is public."""
     expect_model(model)
     expect_data(data)
-    from privaware.workflow.predict import outside_sentences
+    from privaware.workflow.predict import mostly_outside_sentences, outside_sentences
     from privaware.workflow.predict import predict as run
 
     reading: dict[str, Any] = {"header": header, "sep": sep, "decimal": decimal, "encoding": encoding}
     columns: dict[str, Any] = {"keep": keep or (), "keep_formulas": keep_formulas, "allow_unreadable": allow_unreadable}
     result = run(model, data, out=out, device=device, **columns, **reading)
+    for sentence in mostly_outside_sentences(result):
+        say(sentence)
     show(result, [f"{result['rows']} predictions: {result['out']}", *outside_sentences(result)], json)

@@ -194,7 +194,7 @@ def _clipped(numbers: np.ndarray, column: Column, outside: Outside) -> np.ndarra
     """
     assert column.low is not None
     assert column.high is not None
-    outside.add(column.name, "outside_bounds", (numbers < column.low) | (numbers > column.high))
+    outside.add_outside(column, (numbers < column.low) | (numbers > column.high))
     fill = np.nan if isinstance(column.missing, str) else float(column.missing)
     return np.where(np.isnan(numbers), fill, np.clip(numbers, column.low, column.high))
 

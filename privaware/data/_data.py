@@ -330,7 +330,9 @@ def target_of(raw: Raw, target: str) -> pd.Series:
         if raw.files and "class" not in raw.frame.columns:
             raise WrongInput("expected labels of the texts, got none; store them in one sub-folder for each class")
         single = raw.line is not None and len(raw.frame.columns) == 1
-        other = "check --sep, which gives one column" if single else "name one with --target"
+        other = "name one with --target"
+        if single:
+            other = "the file was read as a single column, so check the character between its columns (--sep)"
         advice = raw.advice(target) or f"; {other}"
         raise WrongInput(f"expected a target among the columns {raw.columns_shown()}, got {quoted(target)}{advice}")
     return raw.frame[target]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["is_identifier_name", "is_person_name", "words_of_name"]
+__all__ = ["is_identifier_name", "is_person_name", "may_name_persons", "words_of_name"]
 
 
 def _set(words: str) -> frozenset[str]:
@@ -49,6 +49,11 @@ ALONE = _set(
     "paziente person persona proband respondent subject sujet teilnehmer user usuario utente utilisateur"
 )
 """Words that name persons without a key; other words for persons often say whether someone is a student or a member."""
+PERHAPS = _set(
+    "account acct compte cuenta employee employe haushalt household konto lid member membre membro miembro mitarbeiter "
+    "mitglied rekening schueler student"
+)
+"""Words for persons that, alone, name persons or say something about them, such as whether someone is a member."""
 CODES = _set(
     "achternaam apellido apellidos bsn caseid cognome cpf curp dni familienname firstname forename fullname hhid iban "
     "kvnr lastname mrn nachname nif nino nip nir personnummer pesel pid prenom ptid ssn studyid subjid surname svnr "
@@ -149,3 +154,15 @@ def is_person_name(name: str) -> bool:
     return last in KEYS and any(
         _PERSON.fullmatch(word) or (last in NUMBERS and _CASE.fullmatch(word)) for word in before
     )
+
+
+def may_name_persons(name: str) -> bool:
+    """Return whether `name`, the name of a column, is one word for persons or accounts and nothing else.
+
+    Such a column may identify persons, or say something about them. Its values tell which of the two.
+
+    >>> [may_name_persons(name) for name in ("member", "Konto", "account_balance", "accounts", "is_member")]
+    [True, True, False, False, False]
+    """
+    words = words_of_name(name)
+    return len(words) == 1 and words[0] in PERHAPS

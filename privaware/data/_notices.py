@@ -15,7 +15,7 @@ import numpy as np
 from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
-from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
+from privaware.data._names import UNNAMED, is_identifier_name, is_person_name, may_name_persons
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
@@ -31,6 +31,12 @@ RARE = 5
 """Number of rows below which a class may be a typo."""
 NEARLY_ALL = 0.9
 """Fraction of the values of a column that must be numbers for it to count as a column of numbers."""
+NEARLY_UNIQUE = 0.9
+"""Fraction of the rows that different values of the target must be for the target to seem to identify rows."""
+PARTLY_UNIQUE = 0.5
+"""The same fraction for a target with the name of an identifier."""
+MIN_VALUES = 10
+"""Smallest number of different values of a target that may seem to identify rows."""
 MIN_WORD_COLUMNS = 2
 """Smallest number of numeric columns whose first value is a word that suggests a second header row."""
 
@@ -106,7 +112,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     """Return sentences for the owner about what the rows show to be unused, misread or rare.
 
     They are about columns outside the schema, columns that hardly help, a second row of names, values that count as
-    missing, joined spellings, mixed units of measure, and rare classes.
+    missing, joined spellings, mixed units of measure, rare classes, and a target that seems to identify rows.
 
     Parameters
     ----------
@@ -135,12 +141,14 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _doubtful_classes(raw, schema)
-    sentences += _two_numbers(raw, schema)
+    sentences += _two_numbers(raw, schema) + _identifying_target(raw, schema)
     return sentences
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
     """Return the columns that are named like identifiers and have many different values, of which some repeat.
+
+    A column with a name such as "member" or "account" counts, too, but not if it holds dates or numbers with decimals.
 
     Parameters
     ----------
@@ -159,8 +167,9 @@ def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] 
     if raw.frame is None or schema.unit != "row":
         return []
     apart = {schema.target, *not_persons}
-    named = (name for name in raw.columns or () if name not in apart and is_identifier_name(name))
-    return [name for name in named if _repeats(raw, name)]
+    others = [name for name in raw.columns or () if name not in apart]
+    perhaps = {name for name in others if may_name_persons(name) and not _has_decimals(raw, name)}
+    return [name for name in others if (is_identifier_name(name) or name in perhaps) and _repeats(raw, name)]
 
 
 def _skipped(raw: Raw) -> list[str]:
@@ -302,6 +311,27 @@ def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
     ]
 
 
+def _identifying_target(raw: Raw, schema: Schema) -> list[str]:
+    """Return a notice if the target of a table seems to identify rows, or to be free text; otherwise an empty list.
+
+    It seems so if it has at least `MIN_VALUES` different values, and these are at least `NEARLY_UNIQUE` of the rows, or
+    `PARTLY_UNIQUE` of the rows if its name is that of an identifier. Numbers count only with such a name.
+    """
+    named = is_identifier_name(schema.target)
+    if schema.task == "regression" and not named:
+        return []
+    words = words_of(target_of(raw, schema.target))
+    present = words.codes[~words.missing()]
+    distinct = len(np.unique(present))
+    if distinct < max(MIN_VALUES, (PARTLY_UNIQUE if named else NEARLY_UNIQUE) * len(present)):
+        return []
+    what = "by its name it is an identifier" if named else "it is probably an identifier or free text"
+    return [
+        f"{quoted(schema.target)}, the target, has {distinct:,} different values in {len(present):,} rows, and {what}. "
+        "If it is, no model can predict it for new rows: name another target (--target)."
+    ]
+
+
 def _joined(raw: Raw, schema: Schema) -> list[str]:
     """Return notices about values that the schema changes.
 
@@ -324,6 +354,18 @@ def _joined(raw: Raw, schema: Schema) -> list[str]:
     if folded:
         sentences.append(f"Case and blanks are ignored in {', '.join(quoted(name) for name in folded)}.")
     return sentences
+
+
+def _has_decimals(raw: Raw, name: str) -> bool:
+    """Return whether a value of a column is a number that is no integer, such as the balance of an account."""
+    assert raw.frame is not None
+    if has_date_type(raw.frame[name]):
+        return False
+    try:
+        numbers, _ = numbers_of(raw.frame[name])
+    except WrongInput:
+        return False
+    return bool((np.isfinite(numbers) & (numbers != np.floor(numbers))).any())
 
 
 def _repeats(raw: Raw, name: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
+from privaware.schema import Column
 
 __all__ = ["Outside"]
 
@@ -37,17 +39,26 @@ class Outside:
     """How many values of each column do not fit its schema: missing, unseen, out of bounds, or of another kind.
 
     `counts` has these numbers by name of column and by key of `WORDS`. `present` has the number of values that are not
-    missing, by name of column. Of texts only missing ones are counted; images are not counted. The missing texts of a
-    folder of texts also count as "empty_file".
+    missing, by name of column. `ranges` has the ends of the range that the schema gives for a column with values
+    outside it, as texts, by name of column. Of texts only missing ones are counted; images are not counted. The missing
+    texts of a folder of texts also count as "empty_file".
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     present: dict[str, int] = field(default_factory=dict)
+    ranges: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def add(self, column: str, what: str, mask: np.ndarray) -> None:
         """Count the true entries of `mask` for `column` under `what`, a key of `WORDS`."""
         if count := int(np.count_nonzero(mask)):
             self._add(column, what, count)
+
+    def add_outside(self, column: Column, mask: np.ndarray) -> None:
+        """Count the true entries of `mask`: values of `column`, of numbers or dates, that are outside its range."""
+        self.add(column.name, "outside_bounds", mask)
+        if mask.any() and column.low is not None and column.high is not None:
+            low, high = (_shown(end, column.kind) for end in (column.low, column.high))
+            self.ranges[column.name] = (low, high)
 
     def add_missing(self, column: str, missing: np.ndarray) -> None:
         """Count the missing values of `column`, the true entries of the mask `missing`, and the other values."""
@@ -80,6 +91,7 @@ class Outside:
 
     def include(self, other: Outside) -> None:
         """Add the counts of `other` to this object."""
+        self.ranges.update(other.ranges)
         for column, count in other.present.items():
             self._add_present(column, count)
         for column, each in other.counts.items():
@@ -109,10 +121,40 @@ class Outside:
         }
         columns = [(name, each) for name, each in named.items() if each]
         sentences = [
-            f"{name!r}: " + "; ".join(f"{count} value{'s' * (count > 1)} {WORDS[what]}" for what, count in each.items())
+            f"{name!r}: "
+            + "; ".join(f"{count} value{'s' * (count > 1)} {self._words(name, what)}" for what, count in each.items())
             for name, each in columns[:MAX_COLUMNS_SHOWN]
         ]
         others = len(columns) - MAX_COLUMNS_SHOWN
         if others > 0:
             sentences.append(f"{others} more columns have such values; `privaware predict --json` counts them all")
         return sentences
+
+    def mostly_outside(self, rows: int) -> list[str]:
+        """Return a sentence for each column of which more than half of the values of all `rows` are outside its range.
+
+        >>> Outside({"weight": {"outside_bounds": 3}}, ranges={"weight": ("20", "200")}).mostly_outside(4)[0][:75]
+        "Most values of 'weight' (3 of 4 rows) are outside the range 20 to 200, with"
+        """
+        mostly = [
+            (name, each["outside_bounds"])
+            for name, each in self.counts.items()
+            if 2 * each.get("outside_bounds", 0) > rows and name in self.ranges
+        ]
+        return [
+            f"Most values of {name!r} ({count} of {rows} rows) are outside the range {' to '.join(self.ranges[name])}, "
+            "with which the model was trained, and were replaced by the nearest end of this range. So the predictions "
+            "may be wrong: check that the column has the same meaning and unit (such as kg, not lb) as in training."
+            for name, count in mostly[:MAX_COLUMNS_SHOWN]
+        ]
+
+    def _words(self, column: str, what: str) -> str:
+        """Return `WORDS[what]`, with the range of `column` if it is known and values are outside it."""
+        if what != "outside_bounds" or column not in self.ranges:
+            return WORDS[what]
+        return f"outside the range that the model knows ({' to '.join(self.ranges[column])}), clipped to it"
+
+
+def _shown(end: float, kind: str) -> str:
+    """Return the end of a range as text; the end of a range of dates is a number of days since 1970."""
+    return str(np.datetime64(math.floor(end), "D")) if kind == "date" else f"{end:.6g}"

@@ -54,8 +54,8 @@ NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 EARLIER_FITS = "rows of this fit were in earlier fits of this process"
 UNCERTIFIED = (
-    "a transformer whose fit is not certified computed rows of this fit, so that this one is not certified: fit the "
-    "transformer without random_state, and with a schema that was reviewed"
+    "rows of this fit come from a transformer whose fit is not certified, so this fit is not certified either. Fit the "
+    "transformer without random_state, and with a reviewed schema"
 )
 KEY = secrets.token_bytes(32)
 LABEL_BYTES = 16
@@ -336,7 +336,7 @@ def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, 
     """
     counted = [] if known is None else known.counted
     end = (
-        ", so that this one is not certified: give all of them the same ledger=FILE to add up and limit what they spend"
+        ". So this fit is not certified. Give all these fits the same ledger=FILE, which adds up and limits their costs"
     )
     if fit.ledger is not None:
         uncounted = sum(past.genesis != fit.genesis for past in overlapping)
@@ -344,7 +344,7 @@ def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, 
         if uncounted:
             which = f"{uncounted} of these fits, which had no ledger or another one"
         end = (
-            f", so that this one is not certified: its ledger does not count {which}; give every fit on these rows, "
+            f". This fit is not certified, because its ledger does not count {which}. Give every fit on these rows, "
             "from the first one on, the same ledger=FILE"
         )
     event = fit.event if known is None else known.event()

@@ -19,7 +19,8 @@ R^2 noise for a regression; "kifer" and "redberg" may raise it further. The defa
 A table is charged for the smallest default ridge, of rows of width 1, because an earlier release may leave fewer
 columns. The number of rows is not used. The gradient that certifies a minimiser has a proven rounding error, which the
 last noise covers. Weights without a certificate are refused (`_convex/solver.py`).
-Use when: columns are few, or thousands of small models are wanted at once (`fit_many`).
+Use when: columns are few, or thousands of small models are wanted at once (`fit_many`). Each category has a noisy
+weight, so below about epsilon 5 the model may be more accurate without columns of many categories.
 
 >>> from privaware.schema import Column, Schema
 >>> schema = Schema(columns=(Column(name="age", low=0, high=99),), classes=("no", "yes"), rows=100)

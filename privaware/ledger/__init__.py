@@ -19,7 +19,7 @@ privaware.errors.BudgetExceeded: another one would bring the total to epsilon 1.
 
 from __future__ import annotations
 
-from privaware.ledger._entry import Entry, Facts
+from privaware.ledger._entry import NOT_RESUMED, Entry, Facts
 from privaware.ledger._ledger import Ledger
 from privaware.ledger._print import explained_lines, ledger_lines, ledger_rows, unit_words
 from privaware.ledger._registry import (
@@ -37,6 +37,7 @@ from privaware.ledger._registry import (
 )
 
 __all__ = [
+    "NOT_RESUMED",
     "Entry",
     "Facts",
     "KnownCharges",

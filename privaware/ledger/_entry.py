@@ -18,6 +18,7 @@ from privaware.errors import WrongInput
 from privaware.events import RELATIONS, Event, from_json, to_json
 
 __all__ = [
+    "NOT_RESUMED",
     "Entry",
     "Facts",
     "as_float",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 KINDS = ("created", "spend", "limit", "finished", "audit")
+NOT_RESUMED = "train without checkpoint "
+"""Start of the key of a run of `train` without a checkpoint, which cannot be resumed."""
 AFTER_A_RUN = ("finished", "audit")
 """Kinds of entries that must name a run, and may have the hashes of its files."""
 RELEASES = ("model", "selection", "transformation", "crossover", "audit", "pilot")

@@ -11,7 +11,7 @@ from typing import Any
 
 from privaware._rounded import rounded_down, rounded_up
 from privaware.events import Event
-from privaware.ledger._entry import Entry, Facts, plain, unfinished
+from privaware.ledger._entry import NOT_RESUMED, Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
 __all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable", "unit_words"]
@@ -93,7 +93,7 @@ def ledger_lines(ledger: Mapping[str, Any]) -> list[str]:
         Lines for a terminal.
     """
     spent = f"Spent: epsilon {rounded_up(ledger['epsilon_spent'])} of {rounded_up(ledger['limit'])}"
-    first = f"{spent} at delta {rounded_up(ledger['delta'])}, unit {unit_words(ledger)}, {ledger['relation']}"
+    first = f"{spent} at delta {rounded_up(ledger['delta'])}. Protected: {_protected(ledger)}."
     return [first, *_table(ledger), *_open_lines(ledger)]
 
 
@@ -104,6 +104,18 @@ def unit_words(facts: Mapping[str, Any]) -> str:
     ('row', 'patient (cap 3)')
     """
     return facts["unit"] if facts["unit"] in ("row", "label") else f"{facts['unit']} (cap {facts['cap']})"
+
+
+def _protected(facts: Mapping[str, Any]) -> str:
+    """Return what the guarantee of a ledger with these `facts` hides: the change between neighbouring data.
+
+    >>> _protected({"unit": "patient", "cap": 3, "relation": "add_remove"})
+    'adding or removing one patient (cap 3)'
+    """
+    if facts["unit"] == "label":
+        return "the label of one row"
+    change = "replacing" if facts["relation"] == "replace_one" else "adding or removing"
+    return f"{change} one {unit_words(facts)}"
 
 
 def ledger_rows(ledger: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -149,12 +161,21 @@ def _table(ledger: Mapping[str, Any]) -> list[str]:
 
 def _open_lines(ledger: Mapping[str, Any]) -> list[str]:
     return [
-        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. To resume it, repeat its command or "
-        "call with the same data, settings and --out (of `train`: checkpoint); nothing is charged again. "
+        f"Entry {entry['number']} ({entry['what']}) is charged but not finished. {_way_on(entry)} "
         f"To give it up, type `privaware ledger {shlex.quote(ledger['path'])} --close {entry['number']}`; "
         "its epsilon stays spent."
         for entry in ledger["open"]
     ]
+
+
+def _way_on(entry: Mapping[str, Any]) -> str:
+    """Return a sentence on how the unfinished run of `entry`, an entry of `open`, goes on."""
+    if entry["run"].startswith(NOT_RESUMED):
+        return "If its process still trains, wait. If not, it cannot be resumed, because it had no checkpoint."
+    return (
+        "To resume it, repeat its command or call with the same data, settings and --out (of `train`: checkpoint); "
+        "nothing is charged again."
+    )
 
 
 def explained_lines(ledger: Mapping[str, Any]) -> list[str]:

@@ -120,13 +120,12 @@ def attack_bound(fpr: str, tpr: str) -> str:
     A `tpr` of "100%" is described as no bound.
 
     >>> attack_bound("1%", "2.72%")
-    'at a false positive rate of 1%, no attacker identifies more than 2.72% of the members'
+    'an attacker who wrongly takes 1% of the other candidates for members identifies at most 2.72% of the members'
     """
+    attacker = f"an attacker who wrongly takes {fpr} of the other candidates for members"
     if tpr == "100%":
-        return (
-            f"at a false positive rate of {fpr}, the guarantee does not exclude that nearly all members are identified"
-        )
-    return f"at a false positive rate of {fpr}, no attacker identifies more than {tpr} of the members"
+        return f"{attacker} identifies perhaps nearly all members: the guarantee does not exclude it"
+    return f"{attacker} identifies at most {tpr} of the members"
 
 
 MAX_ITEMS = 6

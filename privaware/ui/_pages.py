@@ -19,7 +19,7 @@ from privaware import registry, report
 from privaware._version import __version__
 from privaware.card import ModelCard
 from privaware.errors import PrivawareError, WrongInput, naming_options
-from privaware.ledger import Ledger, explained_lines, ledger_rows, unit_words
+from privaware.ledger import NOT_RESUMED, Ledger, explained_lines, ledger_rows, unit_words
 from privaware.report import _words
 from privaware.ui._folder import Folder, model_summary
 from privaware.ui._guard import Guard
@@ -338,7 +338,7 @@ def _ledger_view(path: Path, folder: Folder) -> dict[str, Any]:
         "share": f"{min(100.0, 100 * facts['epsilon_spent'] / facts['limit']):.1f}",
         "unit": unit_words(facts),
         "entries": ledger_rows(facts),
-        "open": [(entry["number"], entry["what"]) for entry in facts["open"]],
+        "open": [(entry["number"], entry["what"], not entry["run"].startswith(NOT_RESUMED)) for entry in facts["open"]],
         "explained": [_words.tidy(folder.shown(line), facts["epsilon_spent"]) for line in explained],
         "problems": Ledger.verify(path),
     }

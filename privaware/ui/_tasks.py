@@ -342,8 +342,14 @@ LABELS = {
     "audit": _labels(*AUDIT_FIELDS.values(), AUDIT_LEDGER) | {"attack": "Attack"},
 }
 """The start of the label of each field, by command and by option; a colon separates a label from a choice."""
-OPTION = re.compile(r"`[^`]*`|(?<![\w'\"-])--([a-z]+(?:-[a-z]+)*)( FILE\b)?")
-"""Text between backticks, or an option outside of quotation marks with the placeholder of its value."""
+OPTION = re.compile(
+    r"`[^`]*`|(?<![\w'\"-])(?P<verb>[Pp]ass )?--(?P<name>[a-z]+(?:-[a-z]+)*)(?: (?P<placeholder>FILE|COLUMN|E)\b)?"
+    r"(?(verb)(?: (?P<value>'[^']*'|[^\s'`]*[^\s'`.,;:]))?)"
+)
+"""Text between backticks, or an option outside of quotation marks with the placeholder of its value.
+
+After the word `pass`, the value itself belongs to the match, too.
+"""
 
 
 NEW_LIMIT = re.compile(r"--set-limit( [0-9][^\s`]*)?")
@@ -365,9 +371,13 @@ def with_labels(sentence: str, verb: str) -> str:
             return f"“New limit”{limit[1] or ''} on the page of the ledger"
         if epsilon := NEW_EPSILON.search(found[0]):
             return f"“Epsilon” {epsilon[1]}"
-        if found[1] is None and not found[0].startswith("`--"):
+        if found["name"] is None and not found[0].startswith("`--"):
             return found[0]
-        label = LABELS[verb].get(found[1])
-        return f"the command-line option {found[0]}" if label is None else f"“{label}”"
+        label, asked = LABELS[verb].get(found["name"]), found["verb"] or ""
+        if label is None:
+            return f"{asked}the command-line option {found[0].removeprefix(asked)}"
+        what = found["value"] or ("the column" if found["placeholder"] == "COLUMN" else "")
+        enter = f"{'E' if asked.startswith('P') else 'e'}nter {what} under " if what else asked
+        return f"{enter}“{label}”"
 
     return OPTION.sub(shown, sentence)

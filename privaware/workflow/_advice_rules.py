@@ -54,20 +54,6 @@ class AdviceFacts:
         """The number of rows times epsilon, divided by the number of classes (by 1 for a regression)."""
         return self.schema.rows * self.epsilon / max(len(self.schema.classes), 1)
 
-    def columns(self, kind: str) -> int:
-        """Return how many of the used columns have this `kind`; "undecided" means that the kind is not declared."""
-        return sum(column.kind == kind for column in self.schema.used)
-
-    @property
-    def categories(self) -> str:
-        """The sentence about columns that hold categories, or may hold them; empty if there are none."""
-        known, undecided = self.columns("category"), self.columns("undecided")
-        may = f"{undecided} column{'s' if undecided > 1 else ''} of undeclared kind may hold categories."
-        if not known:
-            return may if undecided else ""
-        hold = f"{known} column{'s hold' if known > 1 else ' holds'} categories"
-        return f"{hold}, and {undecided} of undeclared kind may." if undecided else f"{hold}."
-
 
 @dataclass(frozen=True)
 class Rule:
@@ -125,16 +111,6 @@ RULES = (
         ),
         lambda f: f.schema.form == "table" and len(f.schema.used) >= MANY,
         ("columns", "charged_columns"),
-    ),
-    Rule(
-        "one_hot",
-        "If you choose `--learner=objective_perturbation`, which `fit` does not take by default, leave out columns of "
-        "text categories at this epsilon",
-        lambda f: (
-            f"{f.categories} This learner adds noise to one number for each category, so many categories make it less "
-            "accurate"
-        ),
-        lambda f: f.schema.form == "table" and bool(f.categories) and f.epsilon < 5,
     ),
     Rule(
         "simple_network",

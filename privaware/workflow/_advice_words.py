@@ -50,7 +50,7 @@ def advice_lines(advised: Any, *, why: bool = False) -> list[str]:
     if why:
         lines.append(f"   Evidence: {advised.choice['evidence']}")
     shows = "" if why else "; `privaware advise --why` shows the evidence"
-    lines.append(f"Findings for these data at epsilon {advised.epsilon:g} (--epsilon takes another{shows}):")
+    lines.append(f"Findings for these data at epsilon {advised.epsilon:g} (--epsilon changes it{shows}):")
     for finding in advised.advice:
         lines.append(f"- {finding['rule']}.")
         lines += _evidence_lines(finding) if why else ()
@@ -82,12 +82,16 @@ def answer_lines(advised: Any) -> list[str]:
         needed = f"about epsilon {estimate['epsilon']:g} ({interval})"
         probability = f"the probability that it does at epsilon 10 or less is {estimate['chance']:.0%}"
         if estimate["chance"] > 0.5:
-            found = f"Accuracy {accuracy:g}, within {TOLERANCE:g}, needs {needed}, by a pilot on this table"
+            found = f"By a pilot on this table, accuracy {accuracy:g} needs {needed}"
             found += "" if estimate["chance"] >= CERTAIN else f", if the table reaches it: {probability}"
         else:
             found = f"By a pilot, this table probably does not reach accuracy {accuracy:g}: {probability}. "
-            found += f"If it does, it needs {needed} for this accuracy, within {TOLERANCE:g}"
-        return [" ".join(filter(None, (f"{found}.", estimate["reason"])))]
+            found += f"If it does, it needs {needed}"
+        near = (
+            f"For this estimate, accuracies within about {TOLERANCE:g} of {accuracy:g} count as {accuracy:g}, so the "
+            f"accuracies below may reach {accuracy:g} at another epsilon."
+        )
+        return [" ".join(filter(None, (f"{found}.", near, estimate["reason"])))]
     return [estimate["reason"]]
 
 
@@ -185,8 +189,17 @@ def _paper_lines(findings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _risk_line(advised: Any) -> str:
-    rates = ", ".join(f"{100 * each['gaussian']:.3g}% at {100 * each['fpr']:g}%" for each in advised.risk)
+    """Return a sentence on what attackers can find out at the planned epsilon, if the learner adds Gaussian noise."""
+    unit = advised.facts["unit"]
+    outside, inside = f"values of {unit!r} outside the data for values in", f"values of {unit!r} in the data"
+    if unit == "row":
+        outside, inside = "rows outside the data for rows in", "rows in the data"
+    elif unit == "label":
+        outside, inside = "wrong labels for labels of", "labels of the data"
+    first, *others = (f"{100 * each['fpr']:g}%" for each in advised.risk)
+    bound, *bounds = (f"{100 * each['gaussian']:.3g}%" for each in advised.risk)
+    more = "".join(f"; with {fpr} it is at most {tpr}" for fpr, tpr in zip(others, bounds, strict=True))
     return (
-        f"A membership attack on a Gaussian mechanism at epsilon {advised.epsilon:g} (such as the learner linear) has "
-        f"at most this true positive rate at this false positive rate: {rates}."
+        f"Attacks at epsilon {advised.epsilon:g} on a learner that adds Gaussian noise, such as linear: an attacker "
+        f"who wrongly takes {first} of the {outside} the data identifies at most {bound} of the {inside}{more}."
     )

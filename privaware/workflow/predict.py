@@ -17,7 +17,7 @@ from privaware.workflow._kept_columns import expect_keepable, expect_no_formulas
 from privaware.workflow.load import ReleasedModel, load
 from privaware.workflow.run.options import expect_device
 
-__all__ = ["outside_sentences", "predict", "predictions_for_owner"]
+__all__ = ["mostly_outside_sentences", "outside_sentences", "predict", "predictions_for_owner"]
 
 SUFFIXES = (".csv", ".parquet")
 BLOCKWISE_FROM_BYTES = 2**26
@@ -71,9 +71,10 @@ def predict(
     Returns
     -------
     dict
-        `rows` (their number), `out` (the path) and `outside`. `outside` counts, for each column, the missing values and
-        the values that the model does not know: categories that are not in its schema, numbers and dates outside its
-        ranges, and values of another type.
+        `rows` (their number), `out` (the path), `outside` and `ranges`. `outside` counts, for each column, the missing
+        values and the values that the model does not know: categories that are not in its schema, numbers and dates
+        outside its ranges, and values of another type. `ranges` has the ends of the range that the model knows, as
+        texts, for each column with values outside it.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def predict(
         {**_files(raw, formulas), **kept_columns(raw, keep, formulas=formulas), **_columns(released, rows, device)}
         for rows, raw in _pieces(released, data, reading, outside, keep, allow_unreadable)
     )
-    return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts}
+    return {"rows": _write(pieces, path), "out": str(path), "outside": outside.counts, "ranges": outside.ranges}
 
 
 def _pieces(
@@ -227,7 +228,23 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
     list of str
         The sentences.
     """
-    return Outside(result["outside"]).sentences(result["rows"])
+    return Outside(result["outside"], ranges=result["ranges"]).sentences(result["rows"])
+
+
+def mostly_outside_sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each column of which most values are outside the range that the model knows.
+
+    Parameters
+    ----------
+    result
+        The result of `predict`.
+
+    Returns
+    -------
+    list of str
+        The sentences.
+    """
+    return Outside(result["outside"], ranges=result["ranges"]).mostly_outside(result["rows"])
 
 
 def _write(pieces: Iterable[dict[str, np.ndarray]], path: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -30,8 +31,8 @@ from privaware.descent import (
     torch_optimizer,
 )
 from privaware.descent._code_facts import code_facts
-from privaware.errors import WrongInput
-from privaware.ledger import Entry, Ledger, digest_key, memory_ledger
+from privaware.errors import PrivawareError, WrongInput
+from privaware.ledger import NOT_RESUMED, Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks, reports
 from privaware.schema import Schema
@@ -198,11 +199,11 @@ def train(
         what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
         with _locked_run(saved) as run:
             charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
-            entry = None if saved is None or run is None else _finished_charge(charged, run, saved)
+            entry = None if saved is None else _finished_charge(charged, run, saved)
             finished = entry is not None and (entry.event, entry.seed) == (event, seed)
             if not finished:
                 charged.ready(event, what=what, seed=seed, run=run)
-            if saved is not None and run is not None:
+            if saved is not None:
                 before = charged.find(run)
                 _expect_own_file(saved, before, known()[0])
                 if before is not None and progress is True and reports():
@@ -216,9 +217,8 @@ def train(
             trained = descent.run(
                 module, inputs, targets, noise=noise, rows=count, rng=Rng(seed), device=device, callbacks=callbacks
             )
-            if saved is not None and run is not None and not finished:
-                saved.keep_released(steps)
-                charged.finish(run, files=_files(Path(saved.path)))
+            if not finished:
+                _finish(charged, run, saved, steps)
         assumed = () if rows is not None else ("the number of rows, which is the number of targets",)
         plan = Plan(
             learner="train",
@@ -282,14 +282,15 @@ def _listener(progress: Callable[[int, int, float], None] | bool | None) -> Call
 
 
 @contextmanager
-def _locked_run(saved: Checkpoint | None) -> Iterator[str | None]:
-    """Yield the key of the run of a checkpoint, which is locked until the block or the process ends; None without one.
+def _locked_run(saved: Checkpoint | None) -> Iterator[str]:
+    """Yield the key of the run of a checkpoint, which is locked until the block or the process ends.
 
+    Without a checkpoint, the key is random and begins with `NOT_RESUMED`.
     Without the lock, two calls that train at the same time could release two models for one charge. Raise `WrongInput`
     if another call has the lock, or if the folder of the checkpoint is missing or cannot be written to.
     """
     if saved is None:
-        yield None
+        yield f"{NOT_RESUMED}{secrets.token_hex(16)}"
         return
     path = Path(saved.path).resolve()
     if not path.parent.is_dir():
@@ -325,6 +326,20 @@ def _bound_to(entry: Entry, digest: str) -> str:
 def _files(path: Path) -> dict[str, str]:
     """Return {file name: SHA-256} for the file at `path`, in the form in which a closing entry lists files."""
     return {path.name: sha256(path)}
+
+
+def _finish(ledger: Ledger, run: str, saved: Checkpoint | None, steps: int) -> None:
+    """Close the trained `run` in `ledger`, with the hash of its checkpoint `saved`.
+
+    Without a checkpoint, an error of the ledger is ignored, so that the trained module is not lost. The ledger then
+    lists the run as unfinished.
+    """
+    if saved is None:
+        with suppress(OSError, PrivawareError):
+            ledger.finish(run)
+        return
+    saved.keep_released(steps)
+    ledger.finish(run, files=_files(Path(saved.path)))
 
 
 def _finished_charge(ledger: Ledger, run: str, saved: Checkpoint) -> Entry | None:

@@ -45,7 +45,7 @@ def test_why_shows_the_evidence(run: Run) -> None:
 def test_findings_name_their_epsilon(run: Run, tmp_path: Path) -> None:
     call = run("advise", "wisconsin", "--epsilon", 0.5, "--html", tmp_path / "advice.html")
     assert (
-        "Findings for these data at epsilon 0.5 (--epsilon takes another; `privaware advise --why` shows the evidence):"
+        "Findings for these data at epsilon 0.5 (--epsilon changes it; `privaware advise --why` shows the evidence):"
         in call.out
     )
     assert "Findings for these data at epsilon 0.5" in (tmp_path / "advice.html").read_text()

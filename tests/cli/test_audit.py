@@ -43,6 +43,14 @@ def test_model_folder_is_audited_and_told_to_its_ledger(run: Run, model: Path) -
     assert "is not recorded in a ledger. Pass the ledger of the model with --ledger" in told
 
 
+def test_misspelt_model_folder_is_told_as_such(run: Run, model: Path) -> None:
+    model.rename("income-model")
+    result = run("audit", "incom-model")
+    assert result.code == 2
+    assert "expected a model folder, a data file" in result.err
+    assert "nothing called 'incom-model'; did you mean income-model?" in result.err
+
+
 def test_owner_only_numbers_are_marked(run: Run, people: Path) -> None:
     call = (
         "audit",

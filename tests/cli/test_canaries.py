@@ -81,7 +81,7 @@ def test_p46_values_are_shown_at_a_terminal_when_the_owner_asks(run: Run, people
     words = ["fit", str(people), "--schema", "people.toml", "--out", "m"]
     hidden = run(*words).err
     assert WORD not in hidden
-    assert hidden.endswith("(--show-values at your terminal shows what it is)\n")
+    assert hidden.endswith("(--show-values at your terminal shows the value or folder that is left out here)\n")
     elsewhere = run(*words, "--show-values")  # standard error is no terminal here
     assert (elsewhere.code, WORD in elsewhere.err) == (2, False)
     assert "terminal" in elsewhere.err

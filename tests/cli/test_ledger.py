@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -85,7 +86,7 @@ def test_charges_that_compose_are_explained(run: Run, people: Path) -> None:
 def test_every_charge_shows_its_unit_and_cap(run: Run) -> None:
     Ledger.create("persons.ledger", limit=2.0, unit="patient", cap=3).spend(Pure(epsilon=0.5), what="a count")
     first, heading, _, charge, *_ = run("ledger", "persons.ledger").out.splitlines()
-    assert "unit patient (cap 3), add_remove" in first
+    assert first.endswith("Protected: adding or removing one patient (cap 3).")
     assert charge[heading.index("unit") :].startswith("patient (cap 3)  0.5")
     facts = run("ledger", "persons.ledger", "--json").json
     assert [(event["unit"], event["cap"]) for event in facts["events"]] == [("patient", 3)]
@@ -288,8 +289,11 @@ def test_new_ledger_beside_an_existing_one_is_said(run: Run, people: Path) -> No
 def test_refused_charge_names_the_command_for_the_limit(run: Run, people: Path) -> None:
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority")
     assert run(*call, "--out", "m").code == 0
-    for extra in (("--epsilon", 5), ("--epsilon", 5, "--dry-run")):
-        assert "raise the limit (`privaware ledger --set-limit`)" in run(*call, *extra, "--out", "n").err
+    refused = run(*call, "--epsilon", 5, "--out", "n").err
+    assert re.search(r"raise the limit; type `privaware ledger \S*people.csv.ledger --set-limit 6`", refused)
+    assert refused.count("--set-limit") == 1
+    planned = run(*call, "--epsilon", 5, "--dry-run", "--out", "n").err
+    assert "raise the limit (`privaware ledger --set-limit`)" in planned
 
 
 def test_entries_for_different_data_have_different_marks(run: Run, people: Path) -> None:

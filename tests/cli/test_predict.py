@@ -18,6 +18,7 @@ def test_predictions_keep_the_order_and_need_no_target(run: Run, model: Path, pe
         "rows": 300,
         "out": "p.csv",
         "outside": {},
+        "ranges": {},
     }
     assert run("predict", model, "turned.parquet", "--out", "q.parquet").code == 0
     forward, backward = pd.read_csv("p.csv"), pd.read_parquet("q.parquet")

@@ -228,7 +228,9 @@ def test_target_in_another_case_is_suggested(tmp_path: Path) -> None:
         draft(read(path), target="income")
     with pytest.raises(WrongInput, match=r"name one with target=$"):
         draft(read(path), target="incme")
-    with pytest.raises(WrongInput, match=r"check sep=, which gives one column$"):
+    with pytest.raises(
+        WrongInput, match=r"read as a single column, so check the character between its columns \(sep=\)$"
+    ):
         draft(read(path, sep="|"), target="Income")
 
 

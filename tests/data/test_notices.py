@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -169,6 +170,38 @@ def test_two_values_of_a_target_that_is_a_number_are_said(values: list[int], cou
     frame = pd.DataFrame({"age": range(30), "died": (values * 30)[:30]})
     declared = Schema(columns=(Column(name="age", low=0, high=30),), target="died", rows=30)
     assert sum("only two different values" in each for each in notices(read(frame), declared)) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("note", [f"pain in limb {at}" for at in range(60)], "it is probably an identifier or free text"),
+        ("order_id", list(range(60)), "by its name it is an identifier"),
+        ("order_id", [f"A{at // 2}" for at in range(60)], "by its name it is an identifier"),
+        ("price", [at / 7 for at in range(60)], ""),
+        ("town", ["Ulm", "Bonn", "Köln"] * 20, ""),
+        ("valid_id", ["yes", "no"] * 30, ""),
+    ],
+)
+def test_target_that_identifies_rows_is_said(name: str, values: list[Any], said: str) -> None:
+    frame = pd.DataFrame({"age": range(60), name: values})
+    found = [each for each in notices(read(frame), typed(read(frame), target=name)) if "the target, has" in each]
+    assert len(found) == bool(said)
+    assert all(said in each for each in found)
+
+
+def test_word_for_an_account_is_a_hint_if_many_values_repeat() -> None:
+    frame = visits().assign(
+        member=["yes", "no"] * (ROWS // 2),
+        konto=[f"K{at // 3}" for at in range(ROWS)],
+        account=[at // 4 for at in range(ROWS)],
+        account_balance=[at // 4 for at in range(ROWS)],
+        cuenta=[at // 2 + 0.5 for at in range(ROWS)],
+        mitglied=[f"M{at}" for at in range(ROWS)],
+    )
+    schema = by_type(frame)
+    assert repeated_identifiers(read(frame), schema, ["patient_id"]) == ["konto", "account"]
+    assert person_columns(read(frame), schema, ["patient_id"]) == []
 
 
 def test_constant_column_is_said_and_a_mark_beside_gaps_is_used() -> None:

@@ -89,12 +89,12 @@ def test_later_folds_warn_with_the_total_alone(tmp_path: Path) -> None:
     with pytest.warns(OverlapWarning) as warned:
         cross_val_score(classifier(), X, y, cv=4)
     first, *later = [str(warning.message) for warning in warned]
-    assert first.endswith("give all of them the same ledger=FILE to add up and limit what they spend")
+    assert first.endswith("Give all these fits the same ledger=FILE, which adds up and limits their costs")
     short = r"rows of this fit were in earlier fits of this process: together they spend epsilon [\d.]+ at delta 1e-5"
     assert [bool(re.fullmatch(short, words)) for words in later] == [True, True]
     with pytest.warns(OverlapWarning, match="these rows are charged|its ledger does not count") as other:
         classifier(ledger=Ledger.create(tmp_path / "rows.ledger", limit=9.0)).fit(X, y)
-    assert "give every fit on these rows" in str(other[0].message)
+    assert "Give every fit on these rows" in str(other[0].message)
 
 
 def test_fits_on_other_rows_do_not_warn() -> None:
@@ -347,7 +347,7 @@ def test_one_total_counts_ledgers_and_fits_of_this_process(tmp_path: Path) -> No
         model = classifier().fit(X, y)
     assert [composed(each) for each in warned] == [pytest.approx(4.0, abs=0.01)]  # two charges, and two fits without
     without_path = str(warned[0].message).replace(f", '{book.path}'", "")
-    assert model.guarantee_.startswith(f"NOT CERTIFIED: {without_path}, so that this one is not certified: ")
+    assert model.guarantee_.startswith(f"NOT CERTIFIED: {without_path}. So this fit is not certified. Give all ")
 
 
 @pytest.mark.parametrize("others", [1, 2])
@@ -438,7 +438,9 @@ def test_rows_of_an_uncertified_transformer_get_no_certificate(step: Any, tmp_pa
     with pytest.warns(OverlapWarning, match="transformer whose fit is not certified"):
         last = pipe.fit(X, y)[-1]
     assert not last.certified_
-    assert last.guarantee_.startswith("NOT CERTIFIED: a transformer whose fit is not certified")
+    assert last.guarantee_.startswith(
+        "NOT CERTIFIED: rows of this fit come from a transformer whose fit is not certified"
+    )
     last.save(tmp_path / "model")
     assert not ModelCard.read(tmp_path / "model").guarantee.certified
 

@@ -42,7 +42,7 @@ def plain() -> str:
         "train 117 x Gaussian, noise multiplier 43.7 0.9712",
         "The epsilons of the releases add up to 1.022, but together they cost 1,",
         "sub-additive",
-        "at a false positive rate of 1%, no attacker identifies more than 1.91% of the members",
+        "an attacker who wrongly takes 1% of the other candidates for members identifies at most 1.91% of the members",
         "right at most 55.1% of the time",
         "columns used 2 not used weight",
         "A person with k rows has a weaker guarantee",
@@ -148,8 +148,8 @@ def test_large_epsilon_is_not_called_safe() -> None:
     entries["guarantee"]["epsilon"] = 20.0
     entries["events"] = [{"what": "train", "event": to_json(Pure(epsilon=20.0)), "epsilon": 20.0}]
     text = Reader(page(entries)).text
-    assert "does not exclude that nearly all members are identified" in text
-    assert "no attacker identifies more than" not in text
+    assert "identifies perhaps nearly all members: the guarantee does not exclude it" in text
+    assert "identifies at most 100%" not in text
 
 
 def test_seeded_model_carries_a_warning_even_if_called_certified(plain: str) -> None:

@@ -132,7 +132,10 @@ def test_audit_takes_models_of_the_folder_only(place: Folder) -> None:
 @pytest.mark.parametrize(
     ("sentence", "shown"),
     [
-        ("pass --unit 'PatNr' and a new --ledger FILE", "pass “Unit” 'PatNr' and a new “Ledger”"),
+        ("pass --unit 'PatNr' and a new --ledger FILE", "enter 'PatNr' under “Unit” and a new “Ledger”"),
+        ("Pass --unit PatNr.", "Enter PatNr under “Unit”."),
+        ("use it, pass --not-persons COLUMN.", "use it, enter the column under “Columns that identify nobody”."),
+        ("another part (--score-epsilon E)", "another part (“Epsilon of the released score”)"),
         ("take a larger --limit, or none", "take a larger “Limit”, or none"),
         ("Declare kinds with --kinds FILE.", "Declare kinds with the command-line option --kinds FILE."),
         ("A search (`--search rs`) would", "A search (the command-line option `--search rs`) would"),

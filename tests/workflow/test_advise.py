@@ -47,21 +47,6 @@ def test_rules_follow_the_form_of_the_data_and_epsilon() -> None:
     assert "public_images" not in rules("digits", 1.0, public="photographs")
 
 
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
-        (["category", "category", "number"], "2 columns hold categories."),
-        (["category", "undecided", "undecided"], "1 column holds categories, and 2 of undeclared kind may."),
-        (["undecided", "undecided", "undecided"], "3 columns of undeclared kind may hold categories."),
-    ],
-)
-def test_undeclared_columns_are_not_called_categories(kinds: list[str], said: str) -> None:
-    columns = tuple(Column(name=f"c{at}", kind=kind) for at, kind in enumerate(kinds))
-    facts = AdviceFacts(schema=Schema(columns=columns, classes=("no", "yes"), rows=900), epsilon=1.0)
-    [finding] = [each for each in advice(facts) if each["name"] == "one_hot"]
-    assert finding["reason"].startswith(said)
-
-
 def test_whole_rows_are_not_advised_where_persons_are_protected() -> None:
     schema = Schema(columns=(Column(name="a"),), classes=("no", "yes"), rows=900)
     facts = [AdviceFacts(schema=replace(schema, unit=unit), epsilon=1.0) for unit in ("row", "label", "patient")]

@@ -106,11 +106,15 @@ def test_pilot_near_a_constant_is_said_with_the_epsilon(accuracy: float, warned:
 def test_doubt_about_the_pilot_is_part_of_the_answer() -> None:
     estimate = {"epsilon": 0.36, "low": 0.05, "high": 4.7, "chance": 0.95, "about": "this table", "reason": "Beware."}
     (answer,) = answer_lines(SimpleNamespace(estimate=estimate, accuracy=0.9))
-    assert answer.endswith("by a pilot on this table. Beware.")
-    (answer,) = answer_lines(SimpleNamespace(estimate={**estimate, "chance": 0.61}, accuracy=0.9))
-    assert answer.endswith(
-        "if the table reaches it: the probability that it does at epsilon 10 or less is 61%. Beware."
+    assert answer.startswith(
+        "By a pilot on this table, accuracy 0.9 needs about epsilon 0.36 (80% interval: 0.05 to 4.7)."
     )
+    assert answer.endswith(
+        "accuracies within about 0.02 of 0.9 count as 0.9, so the accuracies below may reach 0.9 at another epsilon. "
+        "Beware."
+    )
+    (answer,) = answer_lines(SimpleNamespace(estimate={**estimate, "chance": 0.61}, accuracy=0.9))
+    assert "if the table reaches it: the probability that it does at epsilon 10 or less is 61%." in answer
 
 
 def test_an_accuracy_that_is_hardly_reached_is_said_first() -> None:

@@ -18,7 +18,7 @@ from privaware.errors import WrongInput
 from privaware.model import STRONG_CHANGE
 from privaware.schema import Column, Schema
 from privaware.workflow.load import ReleasedModel
-from privaware.workflow.predict import outside_sentences, predictions_for_owner
+from privaware.workflow.predict import mostly_outside_sentences, outside_sentences, predictions_for_owner
 
 FORMAT_1 = Path(__file__).parent / "format_1"
 
@@ -39,7 +39,8 @@ def test_load_gives_card_and_guarantee() -> None:
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 def test_predictions_hold_label_and_probability_of_each_class(tmp_path: Path, frame: pd.DataFrame, name: str) -> None:
-    assert predict(FORMAT_1, frame, out=tmp_path / name) == {"rows": 3, "out": str(tmp_path / name), "outside": {}}
+    known = {"outside": {}, "ranges": {}}
+    assert predict(FORMAT_1, frame, out=tmp_path / name) == {"rows": 3, "out": str(tmp_path / name), **known}
     written = (pd.read_csv if name.endswith("csv") else pd.read_parquet)(tmp_path / name)
     assert list(written.columns) == ["prediction", "probability_no", "probability_yes"]
     assert list(written["prediction"]) == list(load(FORMAT_1).predict(frame))
@@ -383,6 +384,24 @@ def test_rare_category_is_not_called_unseen(tmp_path: Path) -> None:
         "'month': 2 values not among the categories that the model knows (new, or too rare in training to be "
         "released), treated as one other category"
     ]
+
+
+def test_column_mostly_outside_its_range_is_said_with_the_range(tmp_path: Path) -> None:
+    columns = (
+        Column(name="weight", low=30, high=150),
+        Column(name="born", kind="date", low="1930-01-01", high="2010-01-01"),
+    )
+    schema = Schema(columns=columns, target="y", classes=("a", "b"), rows=100)
+    rows = pd.DataFrame({"weight": [70.0, 90.0] * 50, "born": ["1980-05-01", "1950-02-03"] * 50, "y": ["a", "b"] * 50})
+    fit(rows, schema=schema, epsilon=1.0, learner="linear", seed=1, out=tmp_path / "m")
+    new = rows.assign(weight=rows["weight"] * 2.5, born=["1920-01-01", *rows["born"][1:]])
+    result = predict(tmp_path / "m", new, out=tmp_path / "p.csv")
+    assert result["ranges"] == {"weight": ("30", "150"), "born": ("1930-01-01", "2010-01-01")}
+    assert "'born': 1 value outside the range that the model knows (1930-01-01 to 2010-01-01), clipped to it" in (
+        outside_sentences(result)
+    )
+    (said,) = mostly_outside_sentences(result)
+    assert said.startswith("Most values of 'weight' (100 of 100 rows) are outside the range 30 to 150, with which")
 
 
 def test_predict_parses_only_columns_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from privaware import Ledger, train
 from privaware.accounting import epsilon
 from privaware.descent import Descent, anchored
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
+from privaware.ledger import ledger_lines
 
 
 def task(seed=0):
@@ -39,10 +40,29 @@ def test_ledger_is_charged_the_stated_cost_and_refuses_more(tmp_path):
     ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.5, delta=1e-5)
     settings = {"delta": 1e-5, "steps": 10, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
     train(nn.Linear(4, 2), x, y, epsilon=1.0, **settings)
-    spent = epsilon(ledger.entries()[-1].event, 1e-5)
+    assert [entry.kind for entry in ledger.entries()] == ["created", "spend", "finished"]
+    spent = epsilon(ledger.entries()[1].event, 1e-5)
     assert 0.95 < spent <= 1.0
     with pytest.raises(BudgetExceeded):
         train(nn.Linear(4, 2), x, y, epsilon=1.4, **settings)
+
+
+def test_call_interrupted_without_checkpoint_is_listed_as_open(tmp_path):
+    def interrupt(step, steps, seconds_left):
+        raise KeyboardInterrupt
+
+    x, y = task()
+    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.5, delta=1e-5)
+    settings = {"steps": 10, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(KeyboardInterrupt):
+        train(nn.Linear(4, 2), x, y, epsilon=1.0, progress=interrupt, **settings)
+    (unfinished,) = ledger.json()["open"]
+    assert unfinished["number"] == 1
+    said = ledger_lines(ledger.json(totals=True))[-1]
+    assert "is charged but not finished" in said
+    assert "cannot be resumed, because it had no checkpoint" in said
+    ledger.close(1)
+    assert ledger.json()["open"] == []
 
 
 def test_ledger_may_be_named_by_its_file(tmp_path):

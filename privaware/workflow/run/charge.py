@@ -324,7 +324,7 @@ class ChargedRun:
             for name, counts in outside.counts.items()
             if 2 * (counts.get("outside_bounds", 0) + counts.get("unseen", 0)) > rows
         }
-        for sentence in Outside(mostly).sentences(rows):
+        for sentence in Outside(mostly, ranges=outside.ranges).sentences(rows):
             self.say(f"Test rows, {sentence}.")
 
     def publish_result(self, name: str, result: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> None:

@@ -169,16 +169,20 @@ class Plan:
 
     @property
     def bounds_sentences(self) -> list[str]:
-        """The sentence about column types and ranges that are not declared and so are released first, if any."""
+        """The sentence about types and ranges of columns that are estimated first, because they are not declared."""
         if self.schema.bounded or not self.parts or self.parts[0][0] != RELEASE_BOUNDS:
             return []
         cost = accounting.epsilon(self.parts[0][1], self.delta)
-        shown = f" (epsilon {rounded_up(cost)} alone)" if math.isfinite(cost) else ""
+        shown = f" (epsilon {rounded_up(cost)} by itself)" if math.isfinite(cost) else ""
         undecided = any(column.kind == "undecided" for column in self.schema.used)
         bought = "types and ranges" if undecided else "ranges"
-        sentence = f"Part of the budget{shown} estimates column {bought}, because the schema does not declare them."
+        sentence = (
+            f"Part of the budget{shown} estimates {bought} of columns, because they were not declared (a schema file "
+            "can declare them: --schema)."
+        )
         if least := math.ceil(self.rows_of_category):
-            sentence += f" Categories of fewer than about {rounded_up(least, 2)} rows are lost."
+            few = f"fewer than about {rounded_up(least, 2)} rows"
+            sentence += f" Categories in {few} are probably not released, and then share one category."
         deviation, schema = self.bounds_deviation, self.schema
         needed = math.ceil(CLEAR * deviation)
         if schema.rows >= needed and not (of_persons(schema) and deviation):

@@ -179,7 +179,7 @@ def test_plan_says_how_many_rows_a_category_needs() -> None:
     plan = training_plan(schema, epsilon=1.0, delta=1e-5, learner="fourier")
     assert plan.rows_of_category > 3 + 5 * plan.bounds_deviation
     assert (
-        f"Categories of fewer than about {rounded_up(plan.rows_of_category, 2)} rows are lost."
+        f"Categories in fewer than about {rounded_up(plan.rows_of_category, 2)} rows are probably not released"
         in plan.bounds_sentences[0]
     )
     numbers = replace(schema, columns=(Column(name="age"),))
