@@ -14,7 +14,7 @@ from torch import nn
 from privaware import Ledger, train
 from privaware.accounting import epsilon
 from privaware.descent import Descent, anchored
-from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, Refused, WrongInput
 
 
 def task(seed=0):
@@ -241,3 +241,23 @@ def test_private_rows_are_no_public_examples_of_a_projection(tmp_path):
     assert not settings["ledger"].exists()
     of_strangers = anchored(inputs=lambda: task(seed=1)[0][:60], classes=2, directions=4, blocks=1)
     train(nn.Linear(4, 2), x, y, projection=of_strangers, **settings)
+
+
+@pytest.mark.parametrize(
+    ("augment", "copies"),
+    [
+        (lambda inputs, _: (inputs + inputs.flip(0)) / 2, 1),
+        (lambda inputs, _: inputs - inputs.mean(0), 1),
+        (lambda inputs, _: inputs + torch.randn_like(inputs), 1),
+        (lambda inputs, _: inputs * (-1.0) ** torch.arange(len(inputs))[:, None], 3),
+    ],
+    ids=["mixed", "centred", "other draws", "by place"],
+)
+def test_p24_augment_that_mixes_examples_costs_nothing(tmp_path, augment, copies):
+    x, y = task()
+    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.0, delta=1e-5)
+    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(Refused, match="augment each example by itself"):
+        train(nn.Linear(4, 2), x, y, **settings, augment=augment, copies=copies)
+    assert ledger.spent() == 0
+    train(nn.Linear(4, 2), x, y, **settings, augment=lambda rows, draws: rows + draws.normal(rows.shape).to(rows))
