@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from privaware.descent._clip import per_layer
+from privaware.descent._clip import check_clip, per_layer
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
@@ -139,7 +139,8 @@ class Descent(DescentRecipe):
         """Raise `Refused` if `module` cannot be trained privately. Only shapes and types of the examples are used.
 
         Raise `WrongInput` unless there is one target for each example. An error of `augment` on synthetic inputs is
-        raised as it is; `Refused` is raised if it mixes examples.
+        raised as it is; `Refused` is raised if it mixes examples. A loss that changes during the training is tried as
+        it is at the beginning and at the end.
 
         Parameters
         ----------
@@ -151,7 +152,10 @@ class Descent(DescentRecipe):
             Where `run` would train it.
         """
         with seeded(Rng(seed=0), device), matmul_precision(self.precision):
-            prepared = prepare([module], self.loss, inputs, targets, device)
+            check_clip(self.clip)
+            of_steps = [self.loss.at(progress) for progress in (0.0, 1.0)] if hasattr(self.loss, "at") else [self.loss]
+            for loss in of_steps:
+                prepared = prepare([module], loss, inputs, targets, device)
             if self.augment is not None:
                 check_augment(self.augment, prepared.inputs[0], self.copies)
 
