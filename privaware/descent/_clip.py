@@ -19,10 +19,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from privaware.kernels import elementwise
 
-__all__ = ["Clip", "automatic", "flat", "per_layer", "quantile"]
+__all__ = ["Clip", "automatic", "check_clip", "flat", "per_layer", "quantile"]
 
 SMALLEST_NORM = 1e-9
 """Smallest clipping norm. Squares of much smaller gradients underflow to 0 in float32, so they would not be clipped."""
@@ -255,3 +255,29 @@ class quantile(_ByNorm):
         """
         step = torch.exp(-self.lr * (fraction.clamp(0, 1) - self.target))
         return (norm * step).clamp(self.low, self.high)
+
+
+def check_clip(clip: Clip) -> None:
+    """Raise `Refused` if a clip of the caller does not bound gradients, or scales an example by other examples.
+
+    Its factors are tried on norms from 0 to 1e15. The clips of this module are not tried.
+    """
+    if type(clip) in (flat, per_layer, automatic, quantile):
+        return
+    lengths = torch.tensor([0.0, 1e-6, 0.1, 0.5, 1.0, 3.0, 1e3, 1e15, math.inf, math.nan])
+    layers = len(clip.shares or (1.0,)) if isinstance(clip, per_layer) else 1
+    squares, finite = lengths.square()[:, None].repeat(1, layers), lengths.isfinite()
+    for norm in (clip.norm, clip.norm / 2):
+        factors = clip.factors(squares.clone(), float(norm))
+        alone = torch.cat([clip.factors(square[None].clone(), float(norm)) for square in squares])
+        if factors.shape != squares.shape or not torch.equal(factors, alone):
+            raise Refused(
+                f"{type(clip).__name__} scales the gradient of an example by other examples; return one factor for "
+                "each example, which depends on its own norm and on the clipping norm"
+            )
+        clipped = torch.where(finite, (factors * lengths[:, None]).norm(dim=1), 0.0)
+        if not bool((clipped <= norm * (1 + 1e-6)).all()) or bool((factors[~finite] != 0).any()):
+            raise Refused(
+                f"{type(clip).__name__} does not clip: expected factors that shorten every gradient to at most the "
+                "clipping norm, and 0 for a gradient that is not finite; use privaware.descent.flat"
+            )

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from privaware.descent._clip import per_layer
-from privaware.descent._example_draws import ExampleDraws
+from privaware.descent._clip import check_clip, per_layer
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
-from privaware.descent._probe import synthetic_inputs
+from privaware.descent._probe import check_augment
 from privaware.descent._ranks import TrainingJob, prepared_training
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._training import prepare
@@ -44,7 +43,8 @@ class Descent(DescentRecipe):
        numbers of their common examples. Then under each key the sums differ by one clipped gradient, and a mixture over
        keys of releases of equal cost costs no more than one of them.
     5. Point 4 holds for augmentation too, if `augment` changes an input only by its `ExampleDraws`, not by other inputs
-       or by its position in the batch. A module that draws random numbers in another way is refused.
+       or by its position in the batch; `check` refuses other functions. A module that draws random numbers in another
+       way is refused.
 
     Parameters
     ----------
@@ -139,7 +139,8 @@ class Descent(DescentRecipe):
         """Raise `Refused` if `module` cannot be trained privately. Only shapes and types of the examples are used.
 
         Raise `WrongInput` unless there is one target for each example. An error of `augment` on synthetic inputs is
-        raised as it is.
+        raised as it is; `Refused` is raised if it mixes examples. A loss that changes during the training is tried as
+        it is at the beginning and at the end.
 
         Parameters
         ----------
@@ -151,10 +152,12 @@ class Descent(DescentRecipe):
             Where `run` would train it.
         """
         with seeded(Rng(seed=0), device), matmul_precision(self.precision):
-            prepared = prepare([module], self.loss, inputs, targets, device)
+            check_clip(self.clip)
+            of_steps = [self.loss.at(progress) for progress in (0.0, 1.0)] if hasattr(self.loss, "at") else [self.loss]
+            for loss in of_steps:
+                prepared = prepare([module], loss, inputs, targets, device)
             if self.augment is not None:
-                probe = synthetic_inputs(prepared.inputs[:1], examples=3)[0]
-                self.augment(probe, ExampleDraws(torch.arange(3, device=prepared.stack.device)))
+                check_augment(self.augment, prepared.inputs[0], self.copies)
 
     def run_population(
         self,

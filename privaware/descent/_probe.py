@@ -13,7 +13,7 @@ Only the shapes and types of the inputs are used. A module is refused unless all
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_all
 from privaware.descent._stack import Stack
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["check_slots", "needs_materialising", "synthetic_inputs"]
+__all__ = ["check_augment", "check_slots", "needs_materialising", "synthetic_inputs"]
 
 LOSS_MODULE = "privaware.descent._losses"
 """Name of the module whose losses are assumed to be fixed code."""
@@ -44,6 +44,9 @@ MAX_CACHED_PROBES = 256
 
 EXAMPLES = 3
 """Number of synthetic examples of a probe."""
+
+AUGMENTED = 8
+"""Number of synthetic examples with which `check_augment` tries a function."""
 
 FLOAT32_TOLERANCE = 2e-3
 """Largest relative error of norms and of clipped sums in float32."""
@@ -91,10 +94,11 @@ class _Case:
     inputs: tuple[Tensor, ...]
     targets: Tensor
 
-    def losses(self, inputs: tuple[Tensor, ...]) -> Tensor:
+    def losses(self, inputs: tuple[Tensor, ...], targets: Tensor | None = None) -> Tensor:
+        targets = self.targets if targets is None else targets
         with torch.random.fork_rng(devices=[self.targets.device] if self.targets.is_cuda else []):
             torch.manual_seed(2**31)
-            return example_losses(self.loss, self.module(*inputs), self.targets, [], EXAMPLES)
+            return example_losses(self.loss, self.module(*inputs), targets, [], EXAMPLES)
 
     def batch(self, part: slice, models: int) -> Batch:
         """Return the synthetic examples of the slice `part`, repeated for each of `models` models."""
@@ -155,7 +159,7 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         synthetic_targets = targets.new_zeros((EXAMPLES, *targets.shape[1:]))
         draws = [synthetic_inputs(inputs, EXAMPLES, at) for at in range(MAX_DRAWS)]
         cases = [_Case(probe, loss, draw, synthetic_targets) for draw in draws]
-        _check_isolation(cases[0])
+        _check_isolation(cases)
         probe.eval()
         _autograd_gradients(cases[0])  # refuses parameters without a gradient
         materialise = _choose(cases, (1,) if models == 1 else (1, 2), tf32)
@@ -163,6 +167,40 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
             part.training = trained.training
         _check_draws(stacked([probe], device=device, materialise=materialise), cases[0])
         return materialise
+
+
+def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Tensor, copies: int) -> None:
+    """Raise `Refused` unless an example's augmented copies depend on this example and its own random draws only.
+
+    Synthetic examples with the shape and type of `inputs` are augmented, each of them `copies` times. Neither another
+    example nor another order may change a copy.
+    """
+    examples = synthetic_inputs([inputs], AUGMENTED)[0]
+    numbers = torch.arange(AUGMENTED * copies, device=inputs.device).view(AUGMENTED, copies)
+    order = torch.arange(AUGMENTED, device=inputs.device).roll(3)
+
+    def augmented(shown: Tensor, numbers: Tensor) -> Tensor:
+        with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
+            changed = augment(shown.repeat_interleave(copies, 0), ExampleDraws(numbers.flatten()))
+        if len(changed) != AUGMENTED * copies:
+            raise Refused("expected the function augment to return as many examples as it gets; keep their number")
+        return changed.unflatten(0, (AUGMENTED, copies))
+
+    before = augmented(examples, numbers)
+    alike = _near(augmented(examples[order], numbers[order]), before[order])
+    for at in range(AUGMENTED):
+        after = augmented(_replaced(examples, at, _flipped(examples[at])), numbers)
+        others = [other for other in range(AUGMENTED) if other != at]
+        alike = alike and _near(after[others], before[others])
+    if not alike:
+        raise Refused(
+            "the function augment changes an example by other examples, by its place in the batch, or by random "
+            "numbers that are not its draws, so no per-example gradient can be bounded; augment each example by itself"
+        )
+
+
+def _near(values: Tensor, others: Tensor) -> bool:
+    return torch.allclose(values, others, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 def check_slots(
@@ -254,18 +292,24 @@ def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bo
     )
 
 
-def _check_isolation(case: _Case) -> None:
-    """Raise `Refused` if changing one example changes another example's loss, or if a buffer changes."""
-    module = case.module
+def _check_isolation(cases: Sequence[_Case]) -> None:
+    """Raise `Refused` if changing the inputs or the target of one example changes another example's loss, or a buffer.
+
+    Each example is changed in turn, because a module may compute with the first or the last example of a batch only.
+    """
+    case, module = cases[0], cases[0].module
     before = {name: value.clone() for name, value in module.named_buffers()}
-    changed = tuple(_with_other_example(item) for item in case.inputs)
     with torch.no_grad():
-        first, second = (case.losses(inputs) for inputs in (case.inputs, changed))
-    if not torch.allclose(first[::2], second[::2], rtol=1e-5, atol=1e-6, equal_nan=True):
-        raise Refused(
-            "the examples are not independent: changing one example changed another example's loss, so no per-example "
-            "gradient can be bounded; remove what computes over the batch dimension"
-        )
+        losses = case.losses(case.inputs).view(EXAMPLES, -1)
+        for at in range(EXAMPLES):
+            others = [other for other in range(EXAMPLES) if other != at]
+            for inputs, targets in _with_other_example(cases, at):
+                changed = case.losses(inputs, targets).view(EXAMPLES, -1)
+                if not _near(losses[others], changed[others]):
+                    raise Refused(
+                        "the examples are not independent: changing one example changed another example's loss, so no "
+                        "per-example gradient can be bounded; remove what computes over the batch dimension"
+                    )
     for name, value in module.named_buffers():
         if not torch.equal(value, before[name]):
             raise Refused(
@@ -273,9 +317,25 @@ def _check_isolation(case: _Case) -> None:
             )
 
 
-def _with_other_example(item: Tensor) -> Tensor:
-    changed = item.clone()
-    changed[1] = ~item[1] if item.dtype == torch.bool else 1 - item[1]
+def _with_other_example(cases: Sequence[_Case], at: int) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+    """Yield inputs and targets that differ from those of `cases[0]` in the example `at`: other inputs, then a target.
+
+    A loss may drop an example by comparing it with others, so the inputs of each other case are tried too.
+    """
+    case = cases[0]
+    for other in (tuple(map(_flipped, case.inputs)), *(draw.inputs for draw in cases[1:])):
+        pairs = zip(case.inputs, other, strict=True)
+        yield tuple(_replaced(items, at, changed[at]) for items, changed in pairs), case.targets
+    yield case.inputs, _replaced(case.targets, at, _flipped(case.targets[at]))
+
+
+def _flipped(item: Tensor) -> Tensor:
+    return ~item if item.dtype == torch.bool else 1 - item
+
+
+def _replaced(items: Tensor, at: int, item: Tensor) -> Tensor:
+    changed = items.clone()
+    changed[at] = item
     return changed
 
 

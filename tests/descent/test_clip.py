@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from privaware.descent import FullBatch, automatic, clipped_sum, cross_entropy, flat, per_layer, quantile, sgd
+from privaware.descent._clip import check_clip
 from privaware.descent._loop import train_to_end
 from privaware.descent._rounding import ROUNDING
 from privaware.errors import WrongInput
@@ -28,6 +29,15 @@ def test_p11_no_example_exceeds_the_sensitivity(clip):
             assert float(torch.as_tensor(noise).max()) == 1.0
     assert clip.sensitivity() == 0.3
     assert clip.sensitivity("replace_one") == 0.6
+
+
+@pytest.mark.parametrize("kind", [flat, per_layer, automatic, quantile])
+def test_own_clip_that_bounds_gradients_is_accepted(kind):
+    class Own(kind):
+        pass
+
+    more = {"shares": (1.0, 3.0)} if kind is per_layer else {"count_noise": 4.0} if kind is quantile else {}
+    check_clip(Own(norm=0.3, **more))
 
 
 def test_per_layer_splits_the_norm_over_layers():

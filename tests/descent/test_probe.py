@@ -34,6 +34,17 @@ class Mixing(nn.Module):
         return out - out.mean(0)
 
 
+class OneForAll(nn.Module):
+    """Subtracts the inputs of the example at the place `at` from the inputs of all others."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.inner, self.at = nn.Linear(4, 3), at
+
+    def forward(self, inputs):
+        return self.inner(inputs - inputs[self.at])
+
+
 class Remembering(nn.Module):
     def __init__(self):
         super().__init__()
@@ -71,12 +82,14 @@ class Opaque(nn.Module):
     [
         (nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)), "replace_batch_norm"),
         (Mixing(), "not independent"),
+        (OneForAll(0), "not independent"),
+        (OneForAll(-1), "not independent"),
         (Remembering(), "buffer 'seen'"),
         (Idle(), "takes no part"),
         (Opaque(), "per-example gradients cannot be computed"),
         (nn.Sequential(nn.LazyLinear(3)), "not initialised"),
     ],
-    ids=["batch norm", "mixing", "remembering", "idle", "opaque", "lazy"],
+    ids=["batch norm", "mixing", "first", "last", "remembering", "idle", "opaque", "lazy"],
 )
 def test_p24_p29_modules_without_bounded_gradients_are_refused(module, words):
     x, y = examples(6)
@@ -84,6 +97,29 @@ def test_p24_p29_modules_without_bounded_gradients_are_refused(module, words):
         clipped_sum(module, cross_entropy, x, y, 1.0)
     with pytest.raises(Refused, match=words):
         train(recipe(), module=module)
+
+
+def balanced(outputs, targets):
+    """Cross-entropy with weights by the number of examples of each class in the batch."""
+    counts = torch.bincount(targets, minlength=outputs.shape[1])
+    return cross_entropy(outputs, targets) / counts[targets]
+
+
+def hardest(outputs, targets):
+    """Cross-entropy of the two examples in three with the largest loss."""
+    losses = cross_entropy(outputs, targets)
+    return losses * (losses >= losses.detach().topk(len(losses) * 2 // 3).values[-1])
+
+
+def centred(outputs, targets):
+    return (outputs.sum(1) - (targets - targets.float().mean())).square()
+
+
+@pytest.mark.parametrize("loss", [balanced, hardest, centred])
+def test_p24_a_loss_that_compares_targets_or_losses_is_refused(loss):
+    x, y = examples(6)
+    with pytest.raises(Refused, match="not independent"):
+        clipped_sum(net(), loss, x, y, 1.0)
 
 
 def test_a_loss_reduced_over_the_batch_is_refused():

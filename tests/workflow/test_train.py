@@ -13,8 +13,8 @@ from torch import nn
 
 from privaware import Ledger, train
 from privaware.accounting import epsilon
-from privaware.descent import Descent, anchored
-from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput
+from privaware.descent import Descent, anchored, cross_entropy, flat
+from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, Refused, WrongInput
 from privaware.ledger import ledger_lines
 
 
@@ -261,3 +261,63 @@ def test_private_rows_are_no_public_examples_of_a_projection(tmp_path):
     assert not settings["ledger"].exists()
     of_strangers = anchored(inputs=lambda: task(seed=1)[0][:60], classes=2, directions=4, blocks=1)
     train(nn.Linear(4, 2), x, y, projection=of_strangers, **settings)
+
+
+class NotClipping(flat):
+    def factors(self, squares, norm):
+        return torch.ones(len(squares), 1)
+
+
+class ByMedian(flat):
+    """Clips to the median norm of the batch."""
+
+    def factors(self, squares, norm):
+        return super().factors(squares, squares.nan_to_num().median().sqrt().clamp(max=norm).item())
+
+
+class Turning:
+    """A loss that is weighted by the mean loss of the batch after the first step."""
+
+    def __call__(self, outputs, targets):
+        return cross_entropy(outputs, targets)
+
+    def at(self, progress):
+        return self if progress == 0 else lambda *batch: self(*batch) * self(*batch).mean()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"clip": NotClipping(1.0)}, "NotClipping does not clip"),
+        ({"clip": ByMedian(1.0)}, "ByMedian scales the gradient of an example by other examples"),
+        ({"loss": Turning()}, "not independent"),
+    ],
+    ids=["no clip", "clip by median", "later loss"],
+)
+def test_own_clip_or_loss_without_a_bound_costs_nothing(tmp_path, changed, words):
+    x, y = task()
+    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.0, delta=1e-5)
+    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(Refused, match=words):
+        train(nn.Linear(4, 2), x, y, **settings, **changed)
+    assert ledger.spent() == 0
+
+
+@pytest.mark.parametrize(
+    ("augment", "copies"),
+    [
+        (lambda inputs, _: (inputs + inputs.flip(0)) / 2, 1),
+        (lambda inputs, _: inputs - inputs.mean(0), 1),
+        (lambda inputs, _: inputs + torch.randn_like(inputs), 1),
+        (lambda inputs, _: inputs * (-1.0) ** torch.arange(len(inputs))[:, None], 3),
+    ],
+    ids=["mixed", "centred", "other draws", "by place"],
+)
+def test_p24_augment_that_mixes_examples_costs_nothing(tmp_path, augment, copies):
+    x, y = task()
+    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.0, delta=1e-5)
+    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(Refused, match="augment each example by itself"):
+        train(nn.Linear(4, 2), x, y, **settings, augment=augment, copies=copies)
+    assert ledger.spent() == 0
+    train(nn.Linear(4, 2), x, y, **settings, augment=lambda rows, draws: rows + draws.normal(rows.shape).to(rows))
