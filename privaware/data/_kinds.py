@@ -131,7 +131,7 @@ def decided(column: Column, counts: np.ndarray) -> Column:
     return _with_kind(column, max(totals, key=lambda name: totals[name]), counts)
 
 
-def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> list[Column]:
+def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float, *, rows: int) -> list[Column]:
     """Return columns with their likeliest kinds, given noisy counts, and with the probabilities of these kinds.
 
     Counts far below the noise say little about one column. All columns together say how frequent each kind is in the
@@ -146,6 +146,8 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
         Noisy counts (columns, kinds) of each kind in `COUNTED`.
     scale : float
         The standard deviation of the noise of a count.
+    rows : int
+        The declared number of rows, which no exact count exceeds: the rest of a larger noisy count is noise.
 
     Returns
     -------
@@ -153,12 +155,13 @@ def likeliest(columns: Sequence[Column], counts: np.ndarray, scale: float) -> li
         The columns with `kind` and `certainty`.
 
     >>> column, sure, unsure = Column(name="a", kind="undecided"), np.eye(10)[9] * 1000, np.eye(10)[0] * 20
-    >>> likeliest([column], np.stack([unsure]), 50.0)[0].kind
+    >>> likeliest([column], np.stack([unsure]), 50.0, rows=1000)[0].kind
     'number'
-    >>> likeliest([column] * 41, np.stack([sure] * 40 + [unsure]), 50.0)[-1].kind
+    >>> likeliest([column] * 41, np.stack([sure] * 40 + [unsure]), 50.0, rows=1000)[-1].kind
     'category'
     """
-    evidence = np.maximum(counts, 0.0) ** 2 / (2 * max(scale, LEAST_SCALE) ** 2)
+    most = np.clip(counts, 0.0, rows)
+    evidence = most * (2 * counts - most) / (2 * max(scale, LEAST_SCALE) ** 2)
     frequencies = PRIOR
     for _ in range(ROUNDS):
         logs = evidence + np.log(frequencies)

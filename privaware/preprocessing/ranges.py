@@ -164,7 +164,7 @@ class Ranges(Transformation):
             scale = rounds.pop(0)
             kinds = release(counted, data.parts, scale, rng)
             deviation = scale * counted.sensitivity
-            decided = likeliest(undecided, np.stack(list(kinds.values())), deviation)
+            decided = likeliest(undecided, np.stack(list(kinds.values())), deviation, rows=schema.rows)
             kinds = {name: np.where(counts > CLEAR_DEVIATIONS * deviation, counts, 0) for name, counts in kinds.items()}
         by_name = {column.name: single(column) if self.single else column for column in decided}
         columns = [by_name.get(column.name, column) for column in schema.columns]

@@ -45,6 +45,18 @@ def test_a_far_cell_that_noise_explains_is_left_out() -> None:
         assert (span(counts, EDGES, 48.0)[1] > 32) is reaches
 
 
+def test_zeros_alone_do_not_bound_a_target() -> None:
+    draw, highs = np.random.default_rng(0), []
+    for seed in range(20):
+        values = np.where(draw.random(5000) < 0.7, 0.0, draw.lognormal(2, 1, 5000))  # 1 to 100 hardly stands out
+        counts = noisy_counts(values, EDGES, 180.0, seed)
+        low, high = span(counts, EDGES, 180.0, target=True)
+        assert low == 0
+        highs.append(high)
+    assert min(highs) > 0.1
+    assert 10 <= np.median(highs) <= 100
+
+
 def test_shrunken_counts_are_nearer_to_the_truth() -> None:
     values = np.random.default_rng(0).beta(2, 5, 900)
     grid = grid_between(0.0, 1.0)

@@ -179,6 +179,16 @@ def test_target_span_finds_the_mean_of_1600_rows_at_a_tenth() -> None:
     assert np.mean(losses) < 0.01
 
 
+def test_target_span_holds_targets_beside_many_zeros() -> None:
+    """A span of zeros alone made the mean of 3,000 numbers of visits 0: R2 was -0.14."""
+    targets = np.repeat([0.0, 1, 2, 3, 5, 8], [2400, 250, 150, 100, 60, 40])
+    data = Data(schema=Schema(rows=3000), x=np.zeros((3000, 0)), y=targets)
+    spans = [TargetHistogramRange().run(data, 20.0, Rng(seed=seed)) for seed in range(20)]
+    lows, highs = (np.array(ends, dtype=float) for ends in zip(*((span.low, span.high) for span in spans), strict=True))
+    assert np.all((lows >= -1) & (lows <= 0))
+    assert np.all((highs >= 2) & (highs <= 20))
+
+
 def test_exact_components_have_no_guarantee() -> None:
     event = Pca(private=False).cost(IMAGE, 1.0)
     with pytest.raises(Refused, match="exact statistics"):

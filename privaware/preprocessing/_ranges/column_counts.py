@@ -132,23 +132,29 @@ def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, 
     return tuple(float(grid[at]) for at in sorted(nearest) if at < len(grid) - 1)
 
 
-def span(counts: np.ndarray, edges: np.ndarray, scale: float) -> Span:
+def span(counts: np.ndarray, edges: np.ndarray, scale: float, *, target: bool = False) -> Span:
     """Return the bounds of the cells that stand out of the noise, extended to neighbours that hold rows.
 
     `counts` are the noisy counts below, between and above the `edges`; the outermost cells end at -1e13 and 1e13.
     `scale` is the standard deviation of the noise of a count. A cell stands out if its count exceeds 4 standard
     deviations, or 5.5 if it reaches over 100 times as far from zero as the fullest cell; 3 are enough for a cell that
     is no farther from zero than such a cell. If no cell stands out, the bounds are the ends of the likeliest cell,
-    where decades far from 1 are less likely a priori. A bound of absolute value at most 1e-6 (`DECADES[0]`) becomes 0,
-    except that the upper bound becomes 1e-6 if the lower bound becomes 0.
+    where decades far from 1 are less likely a priori. If only the zeros of a regression `target` stand out, the bounds
+    take in the likeliest other cell, because the other values set the mean; a column then tells zero from other values.
+    A bound of absolute value at most 1e-6 (`DECADES[0]`) becomes 0, except that the upper bound becomes 1e-6 if the
+    lower bound becomes 0.
     """
     limits = np.concatenate([[-FARTHEST], edges, [FARTHEST]])
     distances = np.maximum(np.abs(limits[:-1]), np.abs(limits[1:]))
-    fullest = np.argmax(np.where(distances > DECADES[0], counts, -np.inf))  # zero is a cell of its own
+    nonzero = distances > DECADES[0]  # zero is a cell of its own
+    fullest = np.argmax(np.where(nonzero, counts, -np.inf))
     far = distances > FAR_FACTOR * distances[fullest]
     outstanding = np.flatnonzero(counts > np.where(far, FAR_DEVIATIONS, OUTSTANDING_DEVIATIONS) * scale)
+    likely = counts / scale - math.log(2) * np.abs(np.log10(distances))
     if not len(outstanding):
-        outstanding = np.array([int(np.argmax(counts / scale - math.log(2) * np.abs(np.log10(distances))))])
+        outstanding = np.array([int(np.argmax(likely))])
+    if target and not nonzero[outstanding].any():
+        outstanding = np.append(outstanding, int(np.argmax(np.where(nonzero, likely, -np.inf))))
     farthest = distances[outstanding].max()
     inside = np.flatnonzero((counts > INSIDE_DEVIATIONS * scale) & (distances <= farthest))
     real = np.union1d(outstanding, inside)
@@ -350,7 +356,7 @@ def located(grids: Grids, noisy: list[np.ndarray], noise: float) -> dict[str, Sp
     """
     scale = noise * grids.sensitivity
     return {
-        name: span(counts, DECADE_EDGES, scale / weight)
+        name: span(counts, DECADE_EDGES, scale / weight, target=not name)
         for name, weight, counts in zip(grids.names, grids.weights, noisy, strict=True)
     }
 

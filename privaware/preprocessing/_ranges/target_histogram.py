@@ -45,7 +45,7 @@ MIN_CELL_COUNT = 0.75
 """Noisy count that a cell must exceed to improve a span, in units of the noise scale."""
 
 COUNT_PER_DECADE = 6.0
-"""Noisy count that a span ten times as wide must add, in units of the noise scale."""
+"""Noisy count that a span ten times as wide must add, in units of the noise scale; neighbours with more stand out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,8 @@ def span(counts: np.ndarray) -> tuple[float, float]:
     """Return the bounds around the most frequent cell that maximise the sum of counts minus a penalty for width.
 
     `counts` are in units of their noise scale. Each cell costs `MIN_CELL_COUNT`, each power of ten of width
-    `COUNT_PER_DECADE`. In the search for the most frequent cell, cells far from 1 are less likely a priori.
+    `COUNT_PER_DECADE`. In the search for the most frequent cell, cells far from 1 are less likely a priori. The two
+    cells next to 0 are only searched if no other cell stands out: where most targets are 0, the others set the mean.
 
     >>> counts = np.zeros(len(EDGES) - 1)
     >>> counts[[80, 81, 82]] = 40.0, 100.0, 3.0
@@ -104,10 +105,14 @@ def span(counts: np.ndarray) -> tuple[float, float]:
     True
     """
     powers = np.abs(np.log10(np.maximum(np.abs(EDGES[:-1]), np.abs(EDGES[1:]))))
-    windows = np.convolve(counts, np.ones(WINDOW), "same") / math.sqrt(WINDOW)
-    centre = int(np.argmax(windows - math.log(2) * powers))
+    others = np.where(np.minimum(np.abs(EDGES[:-1]), np.abs(EDGES[1:])) > 0, counts, 0.0)
+    for found in (others, counts):
+        windows = np.convolve(found, np.ones(WINDOW), "same") / math.sqrt(WINDOW) - math.log(2) * powers
+        if windows.max() > COUNT_PER_DECADE:
+            break
+    centre = int(np.argmax(windows))
     first = max(centre - WINDOW // 2, 0)
-    top = first + int(np.argmax(counts[first : centre + WINDOW // 2 + 1]))
+    top = first + int(np.argmax(found[first : centre + WINDOW // 2 + 1]))
     sums = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0) - MIN_CELL_COUNT)])
     low, high = np.arange(top + 1)[:, None], np.arange(top + 1, len(EDGES))[None, :]
     worth = sums[high] - sums[low] - COUNT_PER_DECADE * np.log10(EDGES[high] - EDGES[low])
