@@ -15,6 +15,7 @@ import numpy as np
 from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
+from privaware.data._edges import FARTHEST
 from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
@@ -106,7 +107,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     """Return sentences for the owner about what the rows show to be unused, misread or rare.
 
     They are about columns outside the schema, columns that hardly help, a second row of names, values that count as
-    missing, joined spellings, mixed units of measure, and rare classes.
+    missing, joined spellings, mixed units of measure, rare classes, and numbers too large for estimated bounds.
 
     Parameters
     ----------
@@ -135,8 +136,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _doubtful_classes(raw, schema)
-    sentences += _two_numbers(raw, schema)
-    return sentences
+    return sentences + _two_numbers(raw, schema) + _too_large(raw, schema)
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
@@ -300,6 +300,26 @@ def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
         f"{quoted(schema.target)} has only two different values. If they are classes, declare them in the schema "
         "(classes), or leave out --task=regression."
     ]
+
+
+def _too_large(raw: Raw, schema: Schema) -> list[str]:
+    """Return a notice for each column of open bounds, and target, with numbers beyond the bounds that are estimated."""
+    assert raw.frame is not None
+    names = [c.name for c in schema.declared if c.kind in ("number", "undecided") and c.low is None and not c.bins]
+    if schema.task == "regression" and schema.low is None:
+        names.append(schema.target)
+    sentences = []
+    for name in names:
+        if name not in raw.frame.columns:
+            continue
+        sizes = np.abs(numbers_of(raw.values(name))[0])
+        if count := int(((sizes > FARTHEST) & np.isfinite(sizes)).sum()):
+            sentences.append(
+                f"{quoted(name)}: {count:,} of its numbers are beyond {FARTHEST:g} or {-FARTHEST:g}, the farthest "
+                "bounds that are estimated, and count as this bound. Divide the column by a constant, or declare "
+                "its bounds (--schema)."
+            )
+    return sentences
 
 
 def _joined(raw: Raw, schema: Schema) -> list[str]:

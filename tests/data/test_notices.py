@@ -171,6 +171,16 @@ def test_two_values_of_a_target_that_is_a_number_are_said(values: list[int], cou
     assert sum("only two different values" in each for each in notices(read(frame), declared)) == count
 
 
+def test_numbers_too_large_for_estimated_bounds_are_said() -> None:
+    frame = visits().assign(bytes=[10**14] * 2 + [1.0] * (ROWS - 2), never=np.inf)
+    assert [each for each in notices(read(frame), by_type(frame)) if "1e+13" in each] == [
+        "'bytes': 2 of its numbers are beyond 1e+13 or -1e+13, the farthest bounds that are estimated, and count as "
+        "this bound. Divide the column by a constant, or declare its bounds (--schema)."
+    ]
+    target = pd.DataFrame({"age": range(30), "y": np.arange(30) * 1e14})
+    assert any("29 of its numbers are beyond" in each for each in notices(read(target), Schema(target="y", rows=30)))
+
+
 def test_constant_column_is_said_and_a_mark_beside_gaps_is_used() -> None:
     frame = visits().assign(always="x", never=None, marked=["True" if at % 3 else "" for at in range(ROWS)])
     sentences = notices(read(frame), by_type(frame))
