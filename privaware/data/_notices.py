@@ -17,7 +17,7 @@ from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
 from privaware.data._edges import FARTHEST
 from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
-from privaware.data._numbers import measure_of
+from privaware.data._numbers import measure_of, plain_number_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
 from privaware.data._values import numbers_of, quoted, spelt_of, words_of
@@ -264,15 +264,18 @@ def _doubtful_classes(raw: Raw, schema: Schema) -> list[str]:
     """Return notices if some, but not all, classes have fewer than `RARE` rows, and if some are alike.
 
     The names of such classes may be typing errors, and the names of all classes are treated as public. Classes are
-    alike if their names differ only in case or blanks. The list is empty if the owner declared the classes.
+    alike if their names differ only in case or blanks, or are the same number. The list is empty if the owner declared
+    the classes.
     """
     if not {"the classes", f"the classes of {schema.target}"}.intersection(schema.assumed):
         return []
     sentences = []
-    if len({folded(name) for name in schema.classes}) < len(schema.classes):
+    numbers = {name: plain_number_of(name) for name in schema.classes}
+    if len({folded(name) if np.isnan(each) else each for name, each in numbers.items()}) < len(numbers):
         sentences.append(
-            f"{quoted(schema.target)}: some of the {len(schema.classes)} classes differ only in case or blanks. They "
-            "are learned as different classes, so write each class in one way."
+            f"{quoted(schema.target)}: some of the {len(schema.classes)} classes differ only in case, blanks or "
+            "digits that do not matter, as 1 and 1.0 do. They are learned as different classes, so write each class in "
+            "one way."
         )
     words = words_of(target_of(raw, schema.target))
     counts = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))

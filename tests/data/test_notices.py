@@ -136,8 +136,15 @@ def test_classes_that_differ_only_in_case_are_said() -> None:
     frame.loc[::2, "y"] = frame["y"][::2].str.upper()
     schema = replace(by_type(frame), reviewed=True)
     (sentence,) = notices(read(frame), schema)
-    assert sentence.startswith("'y': some of the 4 classes differ only in case or blanks.")
+    assert sentence.startswith("'y': some of the 4 classes differ only in case, blanks or digits")
     assert notices(read(frame), replace(schema, assumed=())) == []  # declared
+
+
+@pytest.mark.parametrize(("labels", "count"), [(["0", "1", "1.0"], 1), (["0", "1", "2.0"], 0)])
+def test_classes_that_are_one_number_are_said(labels: list[str], count: int) -> None:
+    frame = visits()[["age"]].assign(y=(labels * ROWS)[:ROWS])
+    sentences = notices(read(frame), replace(by_type(frame), reviewed=True))
+    assert sum("differ only in case, blanks or digits that do not matter" in each for each in sentences) == count
 
 
 def test_classes_of_few_images_are_said() -> None:
