@@ -8,7 +8,9 @@ which are public.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from decimal import Decimal
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
 from privaware.data._edges import FARTHEST
 from privaware.data._names import UNNAMED, is_identifier_name, is_person_name
-from privaware.data._numbers import measure_of, plain_number_of
+from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
 from privaware.data._values import numbers_of, quoted, spelt_of, words_of
@@ -26,6 +28,8 @@ from privaware.schema import NOT_USED, Column, Schema, folded
 
 __all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"]
 
+DIGITS = re.compile(r"[+-]?\d+(\.\d*)?")
+"""Pattern of a number without an exponent; 1e5 may be a code."""
 MOST_SHOWN = 20
 """Largest number of unused columns that a sentence names."""
 RARE = 5
@@ -136,7 +140,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _doubtful_classes(raw, schema)
-    return sentences + _two_numbers(raw, schema) + _too_large(raw, schema)
+    return sentences + _two_numbers(raw, schema) + _too_large(raw, schema) + _alike_persons(raw, schema)
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
@@ -270,8 +274,7 @@ def _doubtful_classes(raw: Raw, schema: Schema) -> list[str]:
     if not {"the classes", f"the classes of {schema.target}"}.intersection(schema.assumed):
         return []
     sentences = []
-    numbers = {name: plain_number_of(name) for name in schema.classes}
-    if len({folded(name) if np.isnan(each) else each for name, each in numbers.items()}) < len(numbers):
+    if _alike(schema.classes):
         sentences.append(
             f"{quoted(schema.target)}: some of the {len(schema.classes)} classes differ only in case, blanks or "
             "digits that do not matter, as 1 and 1.0 do. They are learned as different classes, so write each class in "
@@ -290,6 +293,24 @@ def _doubtful_classes(raw: Raw, schema: Schema) -> list[str]:
         "are treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists "
         "them).",
     ]
+
+
+def _alike_persons(raw: Raw, schema: Schema) -> list[str]:
+    """Return a notice if some values of the unit column are alike (`_alike`), so that one person may count as two."""
+    if schema.unit in ("row", "label") or schema.unit not in (raw.columns or ()):
+        return []
+    if not (count := _alike(words_of(raw.values(schema.unit)).distinct())):
+        return []
+    return [
+        f"{quoted(schema.unit)}: {count:,} of its values differ from another one only in case, blanks or digits that "
+        "do not matter, as 1 and 1.0 do. They count as different persons, who are not protected together. If they are "
+        "the same person, write each person in one way."
+    ]
+
+
+def _alike(words: Collection[str]) -> int:
+    """Return how many of the distinct `words` repeat another one but for case and blanks, or are the same number."""
+    return len(words) - len({Decimal(word) if DIGITS.fullmatch(word) else folded(word) for word in words})
 
 
 def _two_numbers(raw: Raw, schema: Schema) -> list[str]:

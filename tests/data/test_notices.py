@@ -147,6 +147,17 @@ def test_classes_that_are_one_number_are_said(labels: list[str], count: int) -> 
     assert sum("differ only in case, blanks or digits that do not matter" in each for each in sentences) == count
 
 
+@pytest.mark.parametrize(
+    ("persons", "count"),
+    [(["P1", "p1", "P2"], 1), (["5", "5.0", "6"], 1), (["P1", "9e999", "8e999"], 0), ([str(2**62), str(2**62 + 1)], 0)],
+)
+def test_persons_that_are_written_in_two_ways_are_said(persons: list[str], count: int) -> None:
+    frame = visits()[["age", "y"]].assign(who=(persons * ROWS)[:ROWS])
+    sentences = [each for each in notices(read(frame), by_type(frame, unit="who")) if "different persons" in each]
+    assert len(sentences) == count
+    assert all(each.startswith("'who': 1 of its values differ") for each in sentences)
+
+
 def test_classes_of_few_images_are_said() -> None:
     labels = np.array(["cat"] * 20 + ["dgo"] + ["dog"] * 20)
     raw = Raw(images=np.zeros((41, 1, 4, 4), np.uint8), labels=labels)
