@@ -147,7 +147,10 @@ class Model(Summarised):
         return np.clip(middle + half * outputs[:, 0], self.schema.low, self.schema.high)
 
     def predict(self, data: Any, *, device: str = "cpu", allow_unreadable: bool = False) -> np.ndarray:
-        """Predict labels as in the training data, or numbers.
+        """Predict labels as text, spelt as in the training data, or numbers.
+
+        Labels are text also if the target had the classes 0 and 1: "0" and "1". Compare them with labels as text, such
+        as `frame["y"].astype(str)`, or convert them. (`PrivateClassifier` predicts labels of the type of its y.)
 
         Parameters
         ----------

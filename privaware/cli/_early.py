@@ -26,7 +26,7 @@ def expect_data(data: str, *, or_model: bool = False) -> None:
     """
     if "\0" in data or not data or os.path.exists(data) or data in names("datasets"):
         return  # other problems are reported when it is read
-    near = nearest(data, [*names("datasets"), *_beside(data)], MIN_SIMILARITY)
+    near = nearest(data, {*names("datasets"), *_beside(data)} - {data}, MIN_SIMILARITY)  # a dead link is beside itself
     model = "a model folder, " if or_model else ""
     raise WrongInput(
         f"expected {model}a data file, a folder of images or a built-in data set (`privaware data list`), but there is "

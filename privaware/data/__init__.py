@@ -13,7 +13,7 @@ from privaware.data._code import coded, days_among
 from privaware.data._data import Data, Rows, coded_targets, target_of
 from privaware.data._digest import array_cells, array_hashes, row_hashes, rows_digest
 from privaware.data._draft import draft, typed
-from privaware.data._edges import Edges
+from privaware.data._edges import FARTHEST, Edges
 from privaware.data._hashing import hashed_grams
 from privaware.data._images import as_bytes, from_bytes, with_images
 from privaware.data._kinds import COUNTED, kind_counts, likeliest
@@ -31,6 +31,7 @@ from privaware.data._values import Spelt, Words, is_missing, numbers_of, show_va
 
 __all__ = [
     "COUNTED",
+    "FARTHEST",
     "Cells",
     "ChangingParts",
     "Data",

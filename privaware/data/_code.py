@@ -124,7 +124,7 @@ def _advice_on_absent(columns: list[Column]) -> str:
     if any(column.kind == "image" or (column.missing == "refuse" and column.kind != "text") for column in columns):
         return "rename or add columns of the data, or edit a schema that you wrote"
     return (
-        "rename columns of the data, or add an empty column, whose values count as missing (with "
+        "rename columns of the data, or add an empty column, whose values count as missing (in `predict` with "
         "--allow-unreadable=True if it holds texts or the predictions depend strongly on it)"
     )
 

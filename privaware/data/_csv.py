@@ -360,7 +360,7 @@ class CsvFile:
         text = self._without_outer_spaces(text, line, checked)
         width = width or next((fields for *_, fields in self._records(text)), 0)
         try:
-            return csv.read_csv(
+            table = csv.read_csv(
                 pa.py_buffer(text),
                 csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=max(len(text), 1 << 20)),
                 csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
@@ -368,6 +368,9 @@ class CsvFile:
             )
         except pa.ArrowInvalid:
             self._refuse_line(text, line, width)
+        if table.num_columns != width:  # every record has the same other number of fields
+            self._refuse_line(text, line, width)
+        return table
 
     def _with_points(self, values: Any) -> Any:
         """Return the texts of an Arrow array, with decimal points if the file has decimal commas.

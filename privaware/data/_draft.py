@@ -249,8 +249,9 @@ def _draft_target(raw: Raw, values: pd.Series, task: str | None) -> dict[str, An
         return {"low": low, "high": high}
     classes = tuple(sorted(words_of(values).distinct(), key=_order))
     if not 2 <= len(classes) <= MAX_CLASSES:
+        words = " (words such as NA and none count as missing)" if len(classes) < 2 else ""
         raise WrongInput(
-            f"expected 2 to {MAX_CLASSES} classes in the target {quoted(values.name)}, got {len(classes)}; "
+            f"expected 2 to {MAX_CLASSES} classes in the target {quoted(values.name)}, got {len(classes)}{words}; "
             f"name another target, or declare the classes in a schema{_hint(numbers)}"
         )
     return {"classes": classes}

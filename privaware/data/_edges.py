@@ -6,8 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Edges"]
+__all__ = ["FARTHEST", "Edges"]
 
+FARTHEST = 1e13
+"""Largest absolute value of a bound that is estimated from rows."""
 BUCKETS = 4096
 """Number of buckets."""
 CHUNK = 2**13

@@ -20,8 +20,8 @@ def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = Fal
 
     Unless `only_lines`, a file that begins with a bracket holds one list of objects. `encoding` is UTF-8 by default. A
     name that an object does not have gets the value None in its row. Members that are objects or lists are returned as
-    they are. Empty lines count as no row. Raise `WrongInput` for a line or an entry of the list that is no object, and
-    for a file without objects.
+    they are. Empty lines count as no row. Raise `WrongInput` for a line or an entry of the list that is no object, for
+    a file without objects, and for a single object of whole columns, as pandas writes by default.
     """
     with open_bytes(path) as file:
         content = file.read()
@@ -40,7 +40,13 @@ def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = Fal
             by_line[number] = row
     if not by_line:
         raise WrongInput(f"expected an object in some line of {quoted(path.name)}, got none")
-    return _table(list(by_line.values()), list(by_line), path.name)
+    rows = list(by_line.values())
+    if len(rows) == 1 and rows[0] and all(isinstance(member, (dict, list)) for member in rows[0].values()):
+        raise WrongInput(
+            f"expected one JSON object for each row in {quoted(path.name)}, got one object of whole columns; in pandas "
+            "write it by to_json(orient='records')"
+        )
+    return _table(rows, list(by_line), path.name)
 
 
 def _table(rows: list[dict[str, Any]], lines: list[int] | None, file: str) -> Raw:

@@ -8,13 +8,16 @@ which are public.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from decimal import Decimal
 
 import numpy as np
 
 from privaware.data._code import finite_or_nan, has_date_type
 from privaware.data._data import target_of
 from privaware.data._draft_column import FEW_VALUES, MIN_KIND_FRACTION, draft_column, likely_kind
+from privaware.data._edges import FARTHEST
 from privaware.data._names import UNNAMED, is_identifier_name, is_person_name, may_name_persons
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
@@ -25,6 +28,8 @@ from privaware.schema import NOT_USED, Column, Schema, folded
 
 __all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"]
 
+DIGITS = re.compile(r"[+-]?\d+(\.\d*)?")
+"""Pattern of a number without an exponent; 1e5 may be a code."""
 MOST_SHOWN = 20
 """Largest number of unused columns that a sentence names."""
 RARE = 5
@@ -112,7 +117,8 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
     """Return sentences for the owner about what the rows show to be unused, misread or rare.
 
     They are about columns outside the schema, columns that hardly help, a second row of names, values that count as
-    missing, joined spellings, mixed units of measure, rare classes, and a target that seems to identify rows.
+    missing, joined spellings, mixed units of measure, rare classes, numbers too large for estimated bounds, and a
+    target that seems to identify rows.
 
     Parameters
     ----------
@@ -141,8 +147,8 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
             sentences += _hardly_used(raw, name)
     sentences += _second_names(raw, [*used, schema.target])
     sentences += _joined(raw, schema) + _several_measures(raw, list(used)) + _doubtful_classes(raw, schema)
-    sentences += _two_numbers(raw, schema) + _identifying_target(raw, schema)
-    return sentences
+    sentences += _two_numbers(raw, schema) + _identifying_target(raw, schema) + _too_large(raw, schema)
+    return sentences + _alike_persons(raw, schema)
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
@@ -273,15 +279,17 @@ def _doubtful_classes(raw: Raw, schema: Schema) -> list[str]:
     """Return notices if some, but not all, classes have fewer than `RARE` rows, and if some are alike.
 
     The names of such classes may be typing errors, and the names of all classes are treated as public. Classes are
-    alike if their names differ only in case or blanks. The list is empty if the owner declared the classes.
+    alike if their names differ only in case or blanks, or are the same number. The list is empty if the owner declared
+    the classes.
     """
     if not {"the classes", f"the classes of {schema.target}"}.intersection(schema.assumed):
         return []
     sentences = []
-    if len({folded(name) for name in schema.classes}) < len(schema.classes):
+    if _alike(schema.classes):
         sentences.append(
-            f"{quoted(schema.target)}: some of the {len(schema.classes)} classes differ only in case or blanks. They "
-            "are learned as different classes, so write each class in one way."
+            f"{quoted(schema.target)}: some of the {len(schema.classes)} classes differ only in case, blanks or "
+            "digits that do not matter, as 1 and 1.0 do. They are learned as different classes, so write each class in "
+            "one way."
         )
     words = words_of(target_of(raw, schema.target))
     counts = np.bincount(words.codes % len(words.spellings), minlength=len(words.spellings))
@@ -296,6 +304,24 @@ def _doubtful_classes(raw: Raw, schema: Schema) -> list[str]:
         "are treated as public, so correct typos, or declare the classes in a schema file (`privaware schema` lists "
         "them).",
     ]
+
+
+def _alike_persons(raw: Raw, schema: Schema) -> list[str]:
+    """Return a notice if some values of the unit column are alike (`_alike`), so that one person may count as two."""
+    if schema.unit in ("row", "label") or schema.unit not in (raw.columns or ()):
+        return []
+    if not (count := _alike(words_of(raw.values(schema.unit)).distinct())):
+        return []
+    return [
+        f"{quoted(schema.unit)}: {count:,} of its values differ from another one only in case, blanks or digits that "
+        "do not matter, as 1 and 1.0 do. They count as different persons, who are not protected together. If they are "
+        "the same person, write each person in one way."
+    ]
+
+
+def _alike(words: Collection[str]) -> int:
+    """Return how many of the distinct `words` repeat another one but for case and blanks, or are the same number."""
+    return len(words) - len({Decimal(word) if DIGITS.fullmatch(word) else folded(word) for word in words})
 
 
 def _two_numbers(raw: Raw, schema: Schema) -> list[str]:
@@ -330,6 +356,26 @@ def _identifying_target(raw: Raw, schema: Schema) -> list[str]:
         f"{quoted(schema.target)}, the target, has {distinct:,} different values in {len(present):,} rows, and {what}. "
         "If it is, no model can predict it for new rows: name another target (--target)."
     ]
+
+
+def _too_large(raw: Raw, schema: Schema) -> list[str]:
+    """Return a notice for each column of open bounds, and target, with numbers beyond the bounds that are estimated."""
+    assert raw.frame is not None
+    names = [c.name for c in schema.declared if c.kind in ("number", "undecided") and c.low is None and not c.bins]
+    if schema.task == "regression" and schema.low is None:
+        names.append(schema.target)
+    sentences = []
+    for name in names:
+        if name not in raw.frame.columns:
+            continue
+        sizes = np.abs(numbers_of(raw.values(name))[0])
+        if count := int(((sizes > FARTHEST) & np.isfinite(sizes)).sum()):
+            sentences.append(
+                f"{quoted(name)}: {count:,} of its numbers are beyond {FARTHEST:g} or {-FARTHEST:g}, the farthest "
+                "bounds that are estimated, and count as this bound. Divide the column by a constant, or declare "
+                "its bounds (--schema)."
+            )
+    return sentences
 
 
 def _joined(raw: Raw, schema: Schema) -> list[str]:

@@ -58,7 +58,8 @@ def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     kept = labelled_part(raw, target, classes)
     if len(raw) and not len(kept):
         raise WrongInput(
-            f"expected a target, but {quoted(target)} is empty in all {len(raw)} rows; name another with --target"
+            f"expected a target, but {quoted(target)} is empty, or a word for a missing value such as NA or none, "
+            f"in all {len(raw)} rows; name another with --target, or declare classes of these names in a schema"
         )
     return kept
 
@@ -119,7 +120,8 @@ def left_out(rows: int, target: str) -> list[str]:
     verb, be = ("row has", "is") if rows == 1 else ("rows have", "are")
     return [
         f"{rows} {verb} no {quoted(target)} and {be} left out: fill such rows in to use them "
-        "(the guarantee covers them all the same)"
+        "(the guarantee covers them all the same); words such as NA and none count as missing, unless a schema "
+        "declares a class of that name"
     ]
 
 

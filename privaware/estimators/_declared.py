@@ -282,13 +282,17 @@ def checked_input(estimator: Any, *arrays: Any, y_numeric: bool = False, **check
     """Validate `arrays`, X or X and y, by `validate_data`, and return them; with `y_numeric`, y as floats.
 
     `validate_data` also sets, or compares, the number and names of the columns of `estimator`. `checks` are its further
-    arguments. Text among numbers raises `WrongInput`, which names only its position; so do a gap in y, an X of one
-    dimension and complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises `WrongInput` if
-    `estimator` has a setting `missing`. Other problems raise scikit-learn's `ValueError`.
+    arguments. Text among numbers raises `WrongInput`, which names only its position; so do a gap in y, dates as numeric
+    y, an X of one dimension and complex numbers, without their values. Unless `checks` allow NaN, NaN in X raises
+    `WrongInput` if `estimator` has a setting `missing`. Other problems raise scikit-learn's `ValueError`.
     """
     X, *y = arrays
     if y:
         _expect_no_gap(y[0], "number" if y_numeric else "label")
+        if y_numeric and pd.api.types.is_datetime64_any_dtype(y[0]):
+            raise WrongInput(
+                "expected numbers as the target of a regression, got dates; give days since a date instead"
+            )
     if isinstance(X, pd.DataFrame) and checks["dtype"] is None:  # NumPy has no common type of dates and numbers
         X = X.astype({name: object for name, values in X.items() if has_date_type(values)})
     try:

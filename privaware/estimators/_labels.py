@@ -23,9 +23,18 @@ def with_classes(
     `schema` is what `estimator` declares for X of this `shape`, and `target` is the name of y without a given schema.
     If the estimator was given a schema, its classes are declared; otherwise the classes are the labels that occur in
     `y`. Raise `WrongInput` for labels that a given schema does not declare, and, without a given schema, for fewer than
-    two labels or two labels of the same name. Raise scikit-learn's `ValueError` if `y` is not of classes.
+    two labels or two labels of the same name, and for objects that are no text. Raise scikit-learn's `ValueError` if
+    `y` is not of classes.
     """
-    check_classification_targets(y)
+    try:
+        check_classification_targets(y)
+    except (TypeError, ValueError):
+        if y.dtype != object:
+            raise
+        advice = "convert them, such as by y.astype(bool), y.astype(int) or y.astype(str)"
+        raise WrongInput(
+            f"Unknown label type: expected labels of one type in y, got an array of dtype object; {advice}"
+        ) from None
     if estimator.schema is None:
         classes, names = label_set(y)
         schema = open_schema(estimator, schema, shape, classes=names, target=target)

@@ -168,6 +168,7 @@ def train(
     expect_positive("train", epsilon=epsilon, delta=delta)
     expect_count("train", steps=steps)
     expect_count("train", optional=True, rows=rows)
+    steps = int(steps)  # a descent refuses a NumPy integer
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True and reports() else None)
     ranks = joined()
     if ranks is not None:

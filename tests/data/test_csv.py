@@ -136,6 +136,12 @@ def test_malformed_csv_is_refused_by_the_line(tmp_path: Path, content: bytes, me
         read(path)
 
 
+def test_names_above_rows_of_another_width_are_not_certain(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"# notes\na,b\n1,2\n3,4\n")
+    assert not CsvFile(path=path).names_are_certain  # before, a ValueError became "the file is damaged"
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

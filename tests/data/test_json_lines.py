@@ -119,6 +119,13 @@ def test_other_json_is_refused_without_a_value(tmp_path: Path, content: str, mes
     assert "secret" not in str(problem.value)
 
 
+@pytest.mark.parametrize("orient", ["columns", "split"])
+def test_one_object_of_whole_columns_is_refused_with_advice(tmp_path: Path, orient: Any) -> None:
+    pd.DataFrame({"a": [1, 2], "y": ["p", "q"]}).to_json(tmp_path / "r.json", orient=orient)
+    with pytest.raises(WrongInput, match=r"one object of whole columns; in pandas write it by to_json\("):
+        read(tmp_path / "r.json")
+
+
 def test_member_of_one_json_object_is_no_public_name(tmp_path: Path) -> None:
     rows = [{"a": 1, "y": "no"}, {"a": 2, "y": "yes"}, {"a": 2, "y": "yes", "hiv": 1}]
     (tmp_path / "r.json").write_text(json.dumps(rows))

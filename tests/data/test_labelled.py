@@ -21,7 +21,9 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
     assert kept.frame is not None
     assert [str(age) for age in kept.frame["age"]] in (["1", "3", "5"], ["1.0", "3.0", "5.0"])
     assert [kept.place(row) for row in range(3)] == ["line 2", "line 4", "line 6"]
-    assert left_out(len(raw) - len(kept), "out")[0].startswith("2 rows have no 'out' and are left out")
+    (sentence,) = left_out(len(raw) - len(kept), "out")
+    assert sentence.startswith("2 rows have no 'out' and are left out")
+    assert "words such as NA and none count as missing" in sentence
 
 
 def test_full_tables_stay_as_they_are() -> None:
@@ -32,7 +34,7 @@ def test_full_tables_stay_as_they_are() -> None:
 
 
 def test_a_column_without_any_value_is_no_target() -> None:
-    with pytest.raises(WrongInput, match="empty in all 2 rows; name another with target="):
+    with pytest.raises(WrongInput, match=r"empty, or a word .* NA or none, in all 2 rows; name another with target="):
         labelled(read(pd.DataFrame({"age": [1, 2], "out": [None, None]})), "out")
 
 

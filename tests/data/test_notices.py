@@ -137,8 +137,26 @@ def test_classes_that_differ_only_in_case_are_said() -> None:
     frame.loc[::2, "y"] = frame["y"][::2].str.upper()
     schema = replace(by_type(frame), reviewed=True)
     (sentence,) = notices(read(frame), schema)
-    assert sentence.startswith("'y': some of the 4 classes differ only in case or blanks.")
+    assert sentence.startswith("'y': some of the 4 classes differ only in case, blanks or digits")
     assert notices(read(frame), replace(schema, assumed=())) == []  # declared
+
+
+@pytest.mark.parametrize(("labels", "count"), [(["0", "1", "1.0"], 1), (["0", "1", "2.0"], 0)])
+def test_classes_that_are_one_number_are_said(labels: list[str], count: int) -> None:
+    frame = visits()[["age"]].assign(y=(labels * ROWS)[:ROWS])
+    sentences = notices(read(frame), replace(by_type(frame), reviewed=True))
+    assert sum("differ only in case, blanks or digits that do not matter" in each for each in sentences) == count
+
+
+@pytest.mark.parametrize(
+    ("persons", "count"),
+    [(["P1", "p1", "P2"], 1), (["5", "5.0", "6"], 1), (["P1", "9e999", "8e999"], 0), ([str(2**62), str(2**62 + 1)], 0)],
+)
+def test_persons_that_are_written_in_two_ways_are_said(persons: list[str], count: int) -> None:
+    frame = visits()[["age", "y"]].assign(who=(persons * ROWS)[:ROWS])
+    sentences = [each for each in notices(read(frame), by_type(frame, unit="who")) if "different persons" in each]
+    assert len(sentences) == count
+    assert all(each.startswith("'who': 1 of its values differ") for each in sentences)
 
 
 def test_classes_of_few_images_are_said() -> None:
@@ -202,6 +220,16 @@ def test_word_for_an_account_is_a_hint_if_many_values_repeat() -> None:
     schema = by_type(frame)
     assert repeated_identifiers(read(frame), schema, ["patient_id"]) == ["konto", "account"]
     assert person_columns(read(frame), schema, ["patient_id"]) == []
+
+
+def test_numbers_too_large_for_estimated_bounds_are_said() -> None:
+    frame = visits().assign(bytes=[10**14] * 2 + [1.0] * (ROWS - 2), never=np.inf)
+    assert [each for each in notices(read(frame), by_type(frame)) if "1e+13" in each] == [
+        "'bytes': 2 of its numbers are beyond 1e+13 or -1e+13, the farthest bounds that are estimated, and count as "
+        "this bound. Divide the column by a constant, or declare its bounds (--schema)."
+    ]
+    target = pd.DataFrame({"age": range(30), "y": np.arange(30) * 1e14})
+    assert any("29 of its numbers are beyond" in each for each in notices(read(target), Schema(target="y", rows=30)))
 
 
 def test_constant_column_is_said_and_a_mark_beside_gaps_is_used() -> None:

@@ -35,6 +35,20 @@ def test_passes_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("labels", [[True, False], [1, "x"]])
+def test_objects_that_are_no_text_are_refused_as_labels(labels: list[object]) -> None:
+    X, y = measurements(20)
+    with pytest.raises(WrongInput, match=r"labels of one type in y, got an array of dtype object; convert them"):
+        PrivateClassifier().fit(X, np.array([labels[int(each)] for each in y], dtype=object))
+
+
+def test_dates_are_no_target_of_a_regression() -> None:
+    X, _ = measurements(20)
+    for days in (pd.date_range("2020", periods=20), pd.Series(pd.date_range("2020", periods=20, tz="UTC"))):
+        with pytest.raises(WrongInput, match="numbers as the target of a regression, got dates"):
+            PrivateRegressor().fit(X, days)
+
+
 def measurements(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X = np.random.default_rng(seed).uniform(-1, 1, size=(rows, 2))
     return X, X[:, 0] > 0

@@ -35,6 +35,11 @@ def schema() -> Schema:
     return Schema(columns=columns, target="y", classes=("no", "yes"), rows=ROWS)
 
 
+def test_epsilon_may_be_a_numpy_integer(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"target": "y", "schema": schema, "learner": "majority", "ledger": tmp_path / "x.ledger"}
+    assert 0 < fit(frame, epsilon=np.int64(1), **options).epsilon <= 1  # type: ignore[arg-type]
+
+
 def test_columns_that_select_chose_are_used(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
     options: dict[str, Any] = {"target": "y", "schema": schema, "seed": 1, "ledger": tmp_path / "x.ledger", "limit": 50}
     chosen = select(frame, method="top", epsilon=2.0, settings={"columns": 2}, out=tmp_path / "s", **options)

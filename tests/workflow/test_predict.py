@@ -474,7 +474,9 @@ def test_empty_text_files_are_counted_and_named(tmp_path: Path) -> None:
     assert outside.sentences(5) == ["'text': 2 values read from empty files, treated as missing"]
 
 
-@pytest.mark.parametrize(("missing", "advice"), [("category", "add an empty column"), ("refuse", "edit a schema")])
+@pytest.mark.parametrize(
+    ("missing", "advice"), [("category", "an empty column.*in `predict` with"), ("refuse", "edit")]
+)
 def test_message_of_an_absent_column_says_what_works(missing: str, advice: str) -> None:
     schema = Schema(columns=(Column(name="crp", low=0, high=9, missing=missing),), classes=("n", "y"))
     with pytest.raises(WrongInput, match=f"the model needs 'crp'.*{advice}"):

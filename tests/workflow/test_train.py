@@ -29,7 +29,7 @@ def test_a_network_is_trained_on_a_copy():
     module = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
     before = [p.clone() for p in module.parameters()]
     trained = train(
-        module, x, y, epsilon=4.0, delta=1e-5, steps=60, sampling_rate=0.2, clipping_norm=1.0, lr=1.0, seed=1
+        module, x, y, epsilon=4.0, delta=1e-5, steps=np.int64(60), sampling_rate=0.2, clipping_norm=1.0, lr=1.0, seed=1
     )
     assert all(torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True))
     assert float((trained(x).argmax(1) == y).float().mean()) > 0.85

@@ -18,7 +18,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from privaware.data import Data, Edges, Sum, kind_counts, uncoded_column
+from privaware.data import FARTHEST, Data, Edges, Sum, kind_counts, uncoded_column
 from privaware.noise import LATTICE, Rng
 from privaware.preprocessing._ranges.open_columns import NONE, on_line, ranked_counts, worded
 from privaware.schema import Column
@@ -84,9 +84,6 @@ DECADES = 10.0 ** (np.arange(-12, 25) / 2)
 DECADE_EDGES = np.concatenate([-DECADES[::-1], DECADES])
 """The edges of the first grid, of either sign."""
 
-FARTHEST = 1e13
-"""Absolute value at which the outermost cells of the first grid end."""
-
 EQUAL_CELLS = 16
 """Number of equal cells of the grid between two bounds; cells near zero are divided further."""
 
@@ -135,7 +132,7 @@ def equal_bins(counts: np.ndarray, grid: np.ndarray, bins: int) -> tuple[float, 
 def span(counts: np.ndarray, edges: np.ndarray, scale: float, *, target: bool = False) -> Span:
     """Return the bounds of the cells that stand out of the noise, extended to neighbours that hold rows.
 
-    `counts` are the noisy counts below, between and above the `edges`; the outermost cells end at -1e13 and 1e13.
+    `counts` are the noisy counts below, between and above the `edges`; the outermost cells end at `FARTHEST`.
     `scale` is the standard deviation of the noise of a count. A cell stands out if its count exceeds 4 standard
     deviations, or 5.5 if it reaches over 100 times as far from zero as the fullest cell; 3 are enough for a cell that
     is no farther from zero than such a cell. If no cell stands out, the bounds are the ends of the likeliest cell,

@@ -183,12 +183,12 @@ class ChargedRun:
             self.options.say(for_caller(sentence))
 
     def within(self, epsilon: float) -> float:
-        """Return `epsilon`, or `epsilon * (1 - CHECK_SHARE)` if a check of persons was requested.
+        """Return `epsilon` as a float, or `epsilon * (1 - CHECK_SHARE)` if a check of persons was requested.
 
         Raise `WrongInput` unless `epsilon` is a finite number above 0.
         """
         expect_positive("", epsilon=epsilon)
-        return epsilon * (1 - CHECK_SHARE) if self.options.check_persons else epsilon
+        return float(epsilon) * (1 - CHECK_SHARE) if self.options.check_persons else float(epsilon)
 
     def charge(self, plan: Plan, *, what: str = "") -> bool:
         """Write the cost of `plan` to the ledger, and return whether its mechanism must now be executed.

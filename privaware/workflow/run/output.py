@@ -109,9 +109,9 @@ def set_time(path: Path, charged: str) -> None:
 
 def _expect_folder(path: Path) -> None:
     if path.is_symlink():
-        raise WrongInput(f"expected {_folder_word()} as a folder, got the link {str(path)!r}; name the folder itself")
+        raise WrongInput(f"expected a folder, got the link {str(path)!r}; name the folder itself")
     if path.exists() and not path.is_dir():
-        raise WrongInput(f"expected {_folder_word()} as a folder, got the file {str(path)!r}; choose another")
+        raise WrongInput(f"expected a folder, got the file {str(path)!r}; choose another {_folder_word()}")
 
 
 def _expect_new(folder: Path, ledger: Path | None) -> None:
@@ -133,5 +133,6 @@ def _expect_new(folder: Path, ledger: Path | None) -> None:
     foreign = any(name not in ours and not name.startswith(DRAFT) for name in names)
     if foreign or any((folder / name).exists() and not (folder / name).is_dir() for name in (STAGED, SEARCH)):
         raise WrongInput(
-            f"expected {_folder_word()} as a new or empty folder, got {str(folder)!r} with other files in it"
+            f"expected a new or empty folder, got {str(folder)!r} with other files in it; "
+            f"choose another {_folder_word()}"
         )

@@ -185,8 +185,13 @@ def _declared(schema: Schema, planned: Schema) -> Schema:
 
 
 def _test_rows(raw: Callable[[], Raw], options: RunOptions, schema: Schema) -> Data | None:
-    """Return the rows of `--test`, or else the test rows that `raw` reads beside the training rows, or None."""
+    """Return the rows of `--test`, or else the test rows that `raw` reads beside the training rows, or None.
+
+    Raise `WrongInput` if `--test` has no rows.
+    """
     test = raw().test if options.test is None else read(options.test, **options.reading)
+    if test is not None and not len(test):
+        raise WrongInput("expected at least one test row, got none; check --test, or leave it out")
     coded = Data.of if schema.bounded else Data.uncoded
     return None if test is None else coded(labelled(test, schema.target, schema.classes), scoring(schema))
 

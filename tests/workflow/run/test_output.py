@@ -102,3 +102,10 @@ def test_private_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "geteuid", lambda: (tmp_path / "own").stat().st_uid + 1)
     with pytest.raises(WrongInput, match="another user"):
         private_folder(tmp_path / "own")
+
+
+def test_a_file_in_place_of_the_folder_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text("")
+    (tmp_path / "data.csv").write_text("a,y\n" + "1,n\n2,y\n" * 50)
+    with pytest.raises(WrongInput, match=r"expected a folder, got the file '.*m'; choose another folder"):
+        _select(tmp_path / "data.csv", tmp_path / "m")

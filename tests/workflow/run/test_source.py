@@ -142,6 +142,13 @@ def test_unknown_target_is_refused_before_rows_are_read(tmp_path: Path, monkeypa
     assert str(early.value) == str(after_reading.value)
 
 
+def test_test_rows_without_any_row_cost_nothing(tmp_path: Path) -> None:
+    frame, ledger = ages(last="44"), tmp_path / "a.ledger"
+    with pytest.raises(WrongInput, match="at least one test row, got none; check test=, or leave it out"):
+        fit(frame, target="y", epsilon=1.0, test=frame[:0], ledger=ledger)
+    assert not ledger.exists()
+
+
 def test_other_target_of_a_folder_of_images_is_refused(tmp_path: Path) -> None:
     for name in ("dark", "light"):
         (tmp_path / "shades" / name).mkdir(parents=True)
