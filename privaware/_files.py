@@ -14,19 +14,6 @@ from typing import BinaryIO
 
 from privaware.errors import WrongInput
 
-__all__ = [
-    "CLAIM",
-    "SEARCH",
-    "atomic_file",
-    "atomic_write",
-    "cache_folder",
-    "ledger_folder",
-    "locked",
-    "private_folder",
-    "sync_folder",
-    "unfinished_run",
-]
-
 LOCKS_FOLDERS = os.name == "posix"
 """Whether the system can lock a folder itself."""
 SEARCH = ".search"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
-__all__ = ["number", "percent", "rounded_down", "rounded_up"]
-
 
 def number(x: float, digits: int = 6) -> str:
     """Format a number, rounded to the nearest with at most `digits` significant digits, such as 12.3 or 1,000,000.

@@ -8,8 +8,6 @@ from typing import Any
 
 from privaware._rounded import rounded_down, rounded_up
 
-__all__ = ["Summarised", "card_html"]
-
 LONGEST_VALUE = 60
 """Largest number of characters of one value in a `repr`."""
 LONGEST_CELL = 400

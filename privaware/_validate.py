@@ -20,21 +20,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from privaware.errors import WrongInput
 
-__all__ = [
-    "expect",
-    "expect_between",
-    "expect_count",
-    "expect_fraction",
-    "expect_in",
-    "expect_nonnegative",
-    "expect_one_of",
-    "expect_positive",
-    "nearest",
-    "renamed_keywords",
-    "shown",
-    "suggestion",
-]
-
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the only name in `known` that starts with `word`, or else the name that is most similar to `word`.

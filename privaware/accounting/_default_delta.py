@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT_DELTA", "default_delta"]
-
 DEFAULT_DELTA = 1e-5
 """Delta if the user gives none and the number of rows is unknown or below 100,000."""
 

@@ -16,8 +16,6 @@ from privaware.accounting._profiles import profile
 from privaware.accounting._terms import expect_priceable
 from privaware.events import Event
 
-__all__ = ["TradeOff", "trade_off"]
-
 POINTS = 2001
 """Number of epsilons of a curve if the privacy loss distribution is known."""
 

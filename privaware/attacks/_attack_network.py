@@ -20,8 +20,6 @@ from privaware.errors import WrongInput
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["GradientNetwork", "PosteriorNetwork", "Reuse", "scores_by_network"]
-
 Inputs = Callable[[Model, Data, str], tuple[np.ndarray, ...]]
 """Computes the inputs of an attack's network from a model, rows and the device on which the model computes."""
 

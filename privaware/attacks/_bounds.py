@@ -27,17 +27,6 @@ from privaware.errors import WrongInput
 from privaware.events import Event, Gaussian, leaves
 from privaware.metrics import clopper_pearson
 
-__all__ = [
-    "epsilon_from_guesses",
-    "epsilon_lower",
-    "epsilon_of_shift",
-    "guesses_p_value",
-    "guesses_refute",
-    "scores_refute",
-    "shift_lower",
-    "shift_of",
-]
-
 FalseRate = Callable[[float], float]
 """Maps a true positive rate to the smallest false positive rate of any attack on a mechanism."""
 Powers = Callable[[np.ndarray], np.ndarray]

@@ -14,8 +14,6 @@ from privaware.errors import PrivawareError
 from privaware.events import Event
 from privaware.metrics import auc, auc_interval, tailored_auc, tpr_at_fpr
 
-__all__ = ["Evidence", "evidence_of_canaries", "evidence_of_runs"]
-
 SHOWN = 0.95
 """Confidence of the lower bound on epsilon that an audit shows."""
 ALARM = 0.999

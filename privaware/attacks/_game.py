@@ -15,22 +15,6 @@ from privaware.metrics import TprAtFpr, auc, auc_interval, tailored_auc, tpr_at_
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = [
-    "FPRS",
-    "SHADOW_TRAININGS",
-    "Attack",
-    "AttackResult",
-    "Challenge",
-    "Game",
-    "Needs",
-    "Shadow",
-    "challenge",
-    "joined",
-    "needs_of",
-    "needing",
-    "play",
-]
-
 SHADOW_TRAININGS = ("none", "private", "without privacy")
 """Values of `Game.shadow_training`; "none" means that there are no shadow models."""
 FPRS = (0.001, 0.01)

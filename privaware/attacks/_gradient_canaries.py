@@ -20,8 +20,6 @@ from privaware.mechanism import Mechanism
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["MIN_CANARIES", "CanaryRng", "CanaryScores", "gradient_canaries", "no_rows", "room_for_canaries"]
-
 MIN_CANARIES = 20
 """Smallest number of canaries; fewer prove nothing and may all be on one side."""
 ROUNDING_STEP = 2.0**-8

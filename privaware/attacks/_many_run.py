@@ -15,8 +15,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import KINDS, Column, Schema
 
-__all__ = ["deciding_pair", "directed_scores", "many_runs", "release_vector"]
-
 PILOT_FRACTION = 0.25
 """Fraction of the runs that determine the direction; the remaining runs are scored along it."""
 LOW_NOISE_FACTOR = 1e-3

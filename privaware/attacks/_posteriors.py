@@ -12,17 +12,6 @@ from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.model import MICROBATCH, Model, scaled
 
-__all__ = [
-    "confidence",
-    "expect_classes",
-    "last_layer",
-    "log_odds",
-    "log_posteriors",
-    "losses",
-    "outputs",
-    "true_posteriors",
-]
-
 
 def outputs(models: Sequence[Model], rows: Data, device: str) -> Iterator[np.ndarray]:
     """Yield the raw outputs of each model on the same rows, with shape (rows, outputs), computed on `device`.

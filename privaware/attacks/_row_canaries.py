@@ -17,8 +17,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Column, Schema
 
-__all__ = ["crafted_pair", "crafted_rows", "label_scores", "row_canaries"]
-
 EXTREME_NUMBER = 1e12
 """A number beyond all candidates for a bound, so that another number changes the selected bound."""
 WORDS = 4096

@@ -16,8 +16,6 @@ from privaware.mechanism import Mechanism
 from privaware.model import Model
 from privaware.noise import Rng
 
-__all__ = ["ShadowPlan", "halves_game", "membership_game", "train_shadows"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowPlan:

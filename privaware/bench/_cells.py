@@ -45,19 +45,6 @@ from privaware.schema import Schema
 from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.progress import step_progress
 
-__all__ = [
-    "NO_NETWORK",
-    "CellOutcome",
-    "TrainingPlace",
-    "attack_cells",
-    "attacked",
-    "batches",
-    "learner_of",
-    "noise_of",
-    "train_cells",
-    "unattacked",
-]
-
 NO_NETWORK = "-"
 """What a table shows as the network of a learner that has no choice of network."""
 

@@ -43,8 +43,6 @@ from privaware.bench._rows import expect_rows
 from privaware.errors import WrongInput
 from privaware.learners import find_learner
 
-__all__ = ["BASELINE", "all_cells", "read_grid"]
-
 BASELINE = "baseline"
 KEYS = {"data", "epsilons", "seeds", "delta", "attacks", "shadows", "shadow", "baseline", "learners", "architectures"}
 LINE_KEYS = {"learner", "architectures", "data", "epsilons"}

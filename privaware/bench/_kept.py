@@ -17,8 +17,6 @@ from privaware.bench._store import Store, training_key
 from privaware.model import Model
 from privaware.schema import Schema
 
-__all__ = ["KeptModels", "read_model"]
-
 
 @dataclass(frozen=True)
 class KeptModels:

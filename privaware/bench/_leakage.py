@@ -45,8 +45,6 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow.run.learner_settings import configured
 
-__all__ = ["AttackChoice", "attack_of", "attack_results", "expect_shadow", "shadow_settings"]
-
 NO_CLIPPING = 1e9
 SHARED = ("architecture", "features", "steps", "epochs", "batch", "lr", "momentum", "device", "precision")
 """Settings that the shadow models of an attack take from the attacked learner; noise and clipping are not among them.

@@ -19,8 +19,6 @@ from privaware.errors import PrivawareError, WrongInput
 from privaware.learners import Learner, find_learner
 from privaware.schema import Schema
 
-__all__ = ["Combination", "combination", "combination_name", "impossible", "refusal"]
-
 Combination = tuple[str, str, str]
 """The names of a learner, a network ("-" without a choice) and a data set, as the grid calls them."""
 

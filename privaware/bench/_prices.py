@@ -12,8 +12,6 @@ from privaware.accounting import DEFAULT_DELTA
 from privaware.errors import WrongInput
 from privaware.events import Event
 
-__all__ = ["Prices"]
-
 
 @dataclass
 class Prices:

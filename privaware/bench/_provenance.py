@@ -6,8 +6,6 @@ import platform
 import subprocess
 from pathlib import Path
 
-__all__ = ["commit", "machine"]
-
 
 def machine(device: str) -> str:
     """Return the processor architecture for "cpu", such as "CPU (x86_64)", else the name of the GPU."""

@@ -14,8 +14,6 @@ from privaware.bench._table import chosen_columns, column_title, entry
 from privaware.report import _charts
 from privaware.workflow._curves import lines, point
 
-__all__ = ["bench_page"]
-
 TEMPLATE = Path(__file__).with_name("bench.html.j2")
 
 

@@ -31,8 +31,6 @@ from privaware.learners import Learner
 from privaware.schema import Schema
 from privaware.workflow.run.source import draft_schema
 
-__all__ = ["BenchRows", "bench_rows", "bench_schema", "expect_rows"]
-
 POOL = 9_000
 """Number of public rows of an ensemble in protocol "dpmlbench"."""
 STUDENT_TEST = 1_000

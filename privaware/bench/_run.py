@@ -23,8 +23,6 @@ from privaware.bench._store import Cell, Store, cell_key
 from privaware.errors import WrongInput
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 
-__all__ = ["ITEM", "BenchState", "Failure", "cell_name", "cells_in", "failed_attacks", "failed_cells", "run_cells"]
-
 ITEM = "bench"
 """The item of the cells of a user's own grid; cells of a paper have a table or figure as item."""
 Say = Callable[[str], None]

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import Any
 
-__all__ = ["markdown", "spread"]
-
 
 def spread(values: Iterable[float]) -> tuple[float, float]:
     """Return mean and sample standard deviation of at least one value; the deviation of a single value is 0."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from privaware.bench import Result, Settings
 
-__all__ = ["Cell", "Store", "cell_key", "training_key"]
-
 TRAINED = ("algorithm", "settings", "architecture", "rows", "delta", "epsilon", "seed")
 """The settings of a cell from which its model follows; the other settings, names and attacks, change no model."""
 

@@ -16,8 +16,6 @@ from privaware.bench._store import Cell
 from privaware.metrics import clopper_pearson, privacy_leakage, tailored_auc, utility_loss
 from privaware.workflow._curves import interval
 
-__all__ = ["ATTACK_MEASURES", "SummaryRow", "summary"]
-
 ATTACK_MEASURES = ("auc", "tailored_auc", "leakage")
 """Names of the measures of an attack."""
 AREA = "auc "

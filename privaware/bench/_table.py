@@ -12,8 +12,6 @@ from privaware.bench._shown import markdown
 from privaware.bench._summary import ATTACK_MEASURES, SummaryRow
 from privaware.errors import WrongInput
 
-__all__ = ["FORMATS", "MEASURES", "bench_table", "chosen_columns", "column_title", "entry"]
-
 FORMATS = ("text", "markdown", "latex", "csv")
 SPECIAL = str.maketrans({char: rf"\{char}" for char in "&%$#_{}"})
 """Characters before which LaTeX needs a backslash."""

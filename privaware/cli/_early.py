@@ -10,8 +10,6 @@ from privaware._validate import nearest
 from privaware.errors import WrongInput
 from privaware.registry import expect_name, names
 
-__all__ = ["expect_data", "expect_learner", "expect_model", "expect_named"]
-
 MIN_SIMILARITY = 0.75
 """Smallest similarity at which a path is suggested; paths that share only an ending stay below it."""
 

@@ -15,8 +15,6 @@ from privaware.cli._early import expect_data, expect_learner
 from privaware.errors import WrongInput
 from privaware.registry import names, settings
 
-__all__ = ["complete_data", "complete_names"]
-
 
 def complete_names(kind: str, *more: str) -> Callable[[str], list[str]]:
     """Return a function from the beginning of a word to all names that start with it, sorted, for shell completion.

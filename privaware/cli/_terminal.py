@@ -8,8 +8,6 @@ from typing import Any
 
 from privaware.errors import without_controls
 
-__all__ = ["Terminal", "say", "show"]
-
 
 class Terminal:
     """Progress on standard error: one line for each sentence, and a progress bar for long work at a terminal.

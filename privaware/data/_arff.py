@@ -26,8 +26,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_arff"]
-
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 VALUE = re.compile(rf"\s*({QUOTED}|[^,\s'\"][^,]*|)\s*(,|$)")
 PAIR = re.compile(rf"\s*([0-9]+)\s+({QUOTED}|[^,\s'\"][^,]*)\s*(,|$)")

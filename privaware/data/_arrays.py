@@ -19,8 +19,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["IMAGES", "decoded_images", "from_array", "read_folder", "read_npz"]
-
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 """Suffixes of image files."""
 TEXTS = (".txt",)

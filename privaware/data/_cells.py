@@ -9,8 +9,6 @@ import numpy as np
 
 from privaware.data._values import Spelt, Words
 
-__all__ = ["Cells", "uncoded_column"]
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Cells:

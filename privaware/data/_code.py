@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = pd.Series | np.ndarray | Words | Spelt
 
-__all__ = ["coded", "days_among", "finite_or_nan", "has_date_type", "joined_texts", "over_lines", "uncoded"]
-
 MOST_ROWS_TWICE = 2**16
 """Up to this many rows, the coded columns are in memory twice: as columns, and as rows."""
 

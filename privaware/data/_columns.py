@@ -22,8 +22,6 @@ from privaware.data._words import PLAIN, POINTED, Spelt, spelling_of_number
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Looks", "looks_of", "series_of", "spelt_or_text"]
-
 DIGITS = 15
 """Largest number of digits of a number whose style `looks_of` decides."""
 

@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["clock_hours", "date_parts", "days_of_word", "days_of_times", "shape_of_date"]
-
 CLOCK = (
     r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,]\d+)?)?"
     r" ?(?P<half>[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?"

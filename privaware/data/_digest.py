@@ -31,8 +31,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["array_cells", "array_hashes", "mixed", "named_cells", "row_hashes", "rows_digest"]
-
 LIKE_A_NUMBER = re.compile(r"[-+.\d]|inf|true|false", re.IGNORECASE).match
 """Matches spellings that may be numbers; other spellings need not be parsed, which is slow."""
 CHUNK = 2**13

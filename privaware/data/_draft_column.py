@@ -18,8 +18,6 @@ from privaware.schema import DATE_PARTS, LARGEST, Column, folded
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FEW_VALUES", "MIN_KIND_FRACTION", "draft_column", "is_free_text", "likely_kind", "outward"]
-
 FEW_VALUES = 20
 """Number of distinct integers up to which a target has classes, and of words up to which a column has categories."""
 

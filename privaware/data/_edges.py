@@ -6,8 +6,6 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["FARTHEST", "Edges"]
-
 FARTHEST = 1e13
 """Largest absolute value of a bound that is estimated from rows."""
 BUCKETS = 4096

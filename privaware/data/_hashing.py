@@ -11,8 +11,6 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["hashed_grams", "hashed_words"]
-
 ROUNDING_MARGIN = 1 - 2.0**-20
 """Norm of the hashed words of a text, slightly below 1 so that rounding cannot exceed 1."""
 PUNCTUATION = re.compile(r"[\W_]+")

@@ -18,8 +18,6 @@ from privaware.data._raw import Raw
 from privaware.data._values import got, is_missing, quoted, words_of
 from privaware.errors import WrongInput
 
-__all__ = ["as_bytes", "from_bytes", "pixels", "with_images"]
-
 
 def with_images(raw: Raw, column: str | None) -> Raw:
     """Return a table with the images of the files that one of its columns names, relative to `raw.folder`.

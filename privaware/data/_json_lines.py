@@ -12,8 +12,6 @@ from privaware.data._raw import Raw, check_names
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
-__all__ = ["read_json"]
-
 
 def read_json(path: Path, encoding: str | None = None, *, only_lines: bool = False) -> Raw:
     """Return the rows of a file of JSON lines, with one column for every name, in the order of first use.

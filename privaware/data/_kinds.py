@@ -16,8 +16,6 @@ from privaware.data._numbers import number_of
 from privaware.data._values import FALSE, TRUE, Spelt, Words, is_missing
 from privaware.schema import DATE_PARTS, Column
 
-__all__ = ["COUNTED", "decided", "kind_counts", "kind_of_word", "likeliest"]
-
 DATES = ("date", "moment", "day_first", "month_first")
 COUNTED = ("number", "boolean", *DATES, "time", "email", "text", "word")
 """Kinds that are counted; dates are counted by how they are written, and a text has several words."""

@@ -32,8 +32,6 @@ from privaware.schema import Schema
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LARGE", "LargeRows", "LargeTable", "RowGroups", "coded_rows", "large_table"]
-
 LARGE = 10_000_000
 """Number of cells from which a table is read in pieces; the size of a file is public."""
 

@@ -25,8 +25,6 @@ from privaware.data._read import TEXT, raw_of_csv
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LargeCsv", "large_csv"]
-
 LARGE = 2**30
 """Number of bytes from which a file is read in blocks; in memory its rows would take about three times as many."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["is_identifier_name", "is_person_name", "may_name_persons", "words_of_name"]
-
 
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())

@@ -26,8 +26,6 @@ from privaware.data._values import numbers_of, quoted, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import NOT_USED, Column, Schema, folded
 
-__all__ = ["notices", "person_columns", "repeated_identifiers", "unused_columns"]
-
 DIGITS = re.compile(r"[+-]?\d+(\.\d*)?")
 """Pattern of a number without an exponent; 1e5 may be a code."""
 MOST_SHOWN = 20

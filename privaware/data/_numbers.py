@@ -15,8 +15,6 @@ from collections import Counter
 
 import numpy as np
 
-__all__ = ["CURRENCY", "measure_of", "number_of", "plain_number_of"]
-
 CURRENCY = (
     r"(?:[$¢£¤¥฿\x{20a0}-\x{20cf}]|US\$|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|ZAR|kr|"
     r"z[łŁ])"

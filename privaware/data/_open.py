@@ -19,8 +19,6 @@ from typing import IO, BinaryIO, cast
 from privaware.data._values import quoted
 from privaware.errors import WrongInput
 
-__all__ = ["COMPRESSED", "Expansion", "expect_small_archive", "inner_name", "open_bytes"]
-
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".zip": "zip"}
 """Suffixes of compressed files and their methods."""
 VARIABLE = "PRIVAWARE_EXPAND_GIB"

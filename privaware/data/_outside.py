@@ -11,8 +11,6 @@ from privaware.data._values import quoted
 from privaware.errors import WrongInput
 from privaware.schema import Column
 
-__all__ = ["Outside"]
-
 WORDS = {
     "unseen": "not among the categories that the model knows (new, or too rare in training to be released), treated as "
     "one other category",

@@ -30,19 +30,6 @@ from typing import Any, Protocol, TypeVar
 from privaware.exact_sums import Total
 from privaware.noise import Rng
 
-__all__ = [
-    "ChangingParts",
-    "HeldParts",
-    "Join",
-    "LocalParts",
-    "Parts",
-    "Sum",
-    "in_order",
-    "merged",
-    "release",
-    "threads",
-]
-
 B = TypeVar("B")
 C = TypeVar("C")
 P = TypeVar("P")

@@ -29,8 +29,6 @@ from privaware.data._values import Words, quoted, words_of
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["CountedRows", "capped", "counted_rows", "expect_persons", "expect_unit_column", "of_persons"]
-
 MAX_ROWS_PER_SLICE = 2**22
 """Approximate number of rows whose hashes are in memory at a time: about 300 MB while they are sorted."""
 

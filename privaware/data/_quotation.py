@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["end_of_marked_records"]
-
 MARK = ord('"')
 LINE_END = ord("\n")
 

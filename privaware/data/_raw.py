@@ -35,8 +35,6 @@ from privaware.schema import folded
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Raw", "check_names", "has_target", "labelled", "labelled_part", "left_out", "parsing"]
-
 
 def labelled(raw: Raw, target: str, classes: Collection[str] = ()) -> Raw:
     """Return the rows of a table whose target is not missing (as in `has_target`); each row is decided by itself.

@@ -27,8 +27,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TEXT", "frame_of_arrow", "parquet_files", "read", "read_names"]
-
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 """Suffixes of CSV files."""
 PARQUET = (".parquet", ".pq")

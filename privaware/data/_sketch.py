@@ -47,8 +47,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Sketch", "cells_sketch", "hashes_and_sketch", "running_columns"]
-
 SAMPLE = 256
 """Largest number of distinct hashes in one sample of a sketch: the smallest hashes of all."""
 EVERY = 2**64 - 1

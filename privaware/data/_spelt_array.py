@@ -12,8 +12,6 @@ from pandas.api.indexers import check_array_indexer
 
 from privaware.data._words import Spelt
 
-__all__ = ["SpeltArray"]
-
 
 class SpeltType(ExtensionDtype):
     """The pandas type of a `SpeltArray`: to pandas its values are text."""

@@ -17,8 +17,6 @@ from privaware.data._values import Spelt, Words, words_of
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Streamed", "first_positions"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Streamed:

@@ -10,8 +10,6 @@ import numpy as np
 
 from privaware.schema import folded
 
-__all__ = ["FALSE", "PLAIN", "POINTED", "TRUE", "Spelt", "Words", "is_missing", "spelling_of_number"]
-
 PLAIN = -1
 """Style of numbers whose integers are written without a point."""
 

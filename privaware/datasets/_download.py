@@ -28,8 +28,6 @@ from typing import IO, Any
 from privaware._files import cache_folder
 from privaware.errors import WrongInput
 
-__all__ = ["File", "locate", "present"]
-
 CHUNK = 1 << 20
 """Number of bytes read at a time."""
 TIMEOUT = 30.0

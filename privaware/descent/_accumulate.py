@@ -21,18 +21,6 @@ from privaware.descent._losses import example_losses, output_gradient
 from privaware.descent._per_example import PerExampleGradient, combined
 from privaware.descent._stack import Slot, Stack
 
-__all__ = [
-    "Batch",
-    "Gradients",
-    "Loss",
-    "accumulate",
-    "add_clipped",
-    "add_sums",
-    "example_gradients",
-    "squared_norms",
-    "zero_others",
-]
-
 Loss = Callable[..., Tensor]
 
 Gradients = dict[str, list[PerExampleGradient]]

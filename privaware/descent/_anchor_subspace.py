@@ -55,8 +55,6 @@ from privaware.descent._per_example import PerExampleGradient
 from privaware.descent._stack import Slot, Stack
 from privaware.noise import Rng
 
-__all__ = ["CANCELLING", "AnchorSubspace", "anchored", "basis_numbers"]
-
 CANCELLING = 8.0
 """Largest ratio of the norm of the vector summed for an example to the norm of its clipped residual."""
 

@@ -31,8 +31,6 @@ from privaware.errors import WrongInput
 from privaware.noise import Rng
 from privaware.ranks import Ranks
 
-__all__ = ["Checkpoint", "TrainingState", "share_generator"]
-
 
 @dataclass
 class TrainingState:

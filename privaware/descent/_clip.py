@@ -22,8 +22,6 @@ from torch import Tensor
 from privaware.errors import Refused, WrongInput
 from privaware.kernels import elementwise
 
-__all__ = ["Clip", "automatic", "check_clip", "flat", "per_layer", "quantile"]
-
 SMALLEST_NORM = 1e-9
 """Smallest clipping norm. Squares of much smaller gradients underflow to 0 in float32, so they would not be clipped."""
 

@@ -25,8 +25,6 @@ from privaware.descent._training import Prepared, on_device, prepare
 from privaware.errors import WrongInput
 from privaware.noise import ExampleNumbers
 
-__all__ = ["clipped_sum"]
-
 
 @renamed_keywords(norm="clipping_norm")
 def clipped_sum(

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-__all__ = ["code_facts", "tensor_digest"]
-
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 

@@ -26,8 +26,6 @@ from privaware.descent._training import Training
 from privaware.errors import Refused
 from privaware.kernels import elementwise
 
-__all__ = ["CapturedStep", "capacity", "gaps_to_indices"]
-
 WARM_UP = 3
 """Number of steps that run before a graph is captured."""
 

@@ -23,8 +23,6 @@ from privaware.descent._training import prepare
 from privaware.noise import Rng
 from privaware.ranks import Ranks
 
-__all__ = ["Descent"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Descent(DescentRecipe):

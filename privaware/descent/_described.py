@@ -21,8 +21,6 @@ from privaware.descent._schedule import Schedule
 from privaware.descent._update import Average, ema, tail
 from privaware.errors import WrongInput
 
-__all__ = ["build_average", "build_loss", "build_schedule"]
-
 LOSSES: dict[str, Any] = {"focal": focal, "losing_less": losing_less}
 """Losses with settings, by name."""
 

@@ -29,8 +29,6 @@ from privaware.descent._rounding import LATTICE
 from privaware.errors import Refused
 from privaware.kernels import elementwise, group_sums
 
-__all__ = ["ExactSum", "expect_exact_total", "lattice_step"]
-
 LATTICE_OFFSET = 1.5 * 2.0**52
 """Offset, in lattice steps, that rounds a float64 number to a multiple of the step when it is added and subtracted."""
 

@@ -23,8 +23,6 @@ from torch import Tensor
 from privaware.errors import Refused
 from privaware.noise import ExampleNumbers
 
-__all__ = ["ExampleDraws", "ExampleKey"]
-
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 """2^64 divided by the golden ratio (an odd number), as a signed word; its multiples spread consecutive numbers."""
 

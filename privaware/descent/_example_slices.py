@@ -11,9 +11,6 @@ from privaware.descent._example_sums import materialised_limit
 from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._per_example import OuterProduct, PerExampleGradient
 
-__all__ = ["example_slices"]
-
-
 FLOATS_AT_ONCE = 2**22
 """Number of floats of per-example gradients that a CPU materialises at once."""
 

@@ -19,23 +19,6 @@ from privaware.descent._precision import tf32_allowed
 from privaware.descent._rounding import NORM_BLOCK, POSITION_ROUNDING
 from privaware.kernels import elementwise
 
-__all__ = [
-    "GHOST_POSITIONS",
-    "add_at",
-    "add_product",
-    "add_slice",
-    "add_weighted",
-    "ghost_norms",
-    "keep_examples",
-    "materialised_limit",
-    "rounded_up",
-    "scale_examples",
-    "slices",
-    "square_sums",
-    "sum_copies",
-    "zero_in_place",
-]
-
 GHOST_POSITIONS = 256
 """Largest number of positions for ghost norms; for more, the error bound added by `rounded_up` would be too large."""
 

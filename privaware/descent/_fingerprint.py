@@ -19,8 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["NoFingerprint", "loss_fingerprint", "module_fingerprint"]
-
 PLAIN = (
     type(None),
     bool,

@@ -26,8 +26,6 @@ from privaware.errors import Refused
 from privaware.noise import Rng
 from privaware.ranks import Ranks
 
-__all__ = ["GradientQueries", "gradient_queries", "keep_gradient"]
-
 
 @dataclass(frozen=True)
 class keep_gradient:

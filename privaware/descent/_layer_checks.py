@@ -12,8 +12,6 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from privaware._validate import expect_count
 from privaware.errors import Refused
 
-__all__ = ["check_layers", "replace_batch_norm"]
-
 
 def check_layers(module: nn.Module) -> None:
     """Raise `Refused` if a layer of `module` is known to mix or remember examples, or is not initialised.

@@ -15,8 +15,6 @@ from privaware.descent._optimizer import TorchOptimizer
 from privaware.descent._training import Training
 from privaware.noise import Rng
 
-__all__ = ["Callbacks", "Observer", "Progress", "every", "train_to_end"]
-
 Progress = Callable[[int, int, float], None]
 """A function that is called after each step with (steps taken, total steps, estimated remaining seconds)."""
 

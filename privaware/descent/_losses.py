@@ -18,8 +18,6 @@ from torch.nn import functional as F
 
 from privaware.errors import WrongInput
 
-__all__ = ["cross_entropy", "example_losses", "focal", "losing_less", "output_gradient", "squared"]
-
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the cross-entropy of each example, `-log(probability of the right class)`.

@@ -43,8 +43,6 @@ from privaware.descent._stack import Slot, Stack
 from privaware.errors import Refused
 from privaware.noise import Rng
 
-__all__ = ["LowRank", "low_rank"]
-
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, models.StandardisedConv2d)
 """Layer types whose weight is treated as a matrix."""
 

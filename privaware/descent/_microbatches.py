@@ -25,8 +25,6 @@ from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
 from privaware.ranks import Ranks
 
-__all__ = ["MicrobatchLayout", "Microbatch", "expected_slots", "microbatch_size", "microbatches", "narrower_sizes"]
-
 GROUP_MULTIPLE = 8
 """Groups (examples that are added in one sum) of 64 or more are rounded up to a multiple of this for faster kernels."""
 

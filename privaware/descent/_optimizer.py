@@ -18,8 +18,6 @@ from torch.optim import Optimizer
 from privaware.descent._code_facts import code_facts
 from privaware.errors import WrongInput
 
-__all__ = ["TorchOptimizer", "torch_optimizer"]
-
 NUMBERS: dict[str, Callable[[float], Any]] = {"int": int, "float": float, "bool": bool}
 """Types of plain numbers in the state of an optimiser, by the name that a checkpoint gives them."""
 

@@ -30,9 +30,6 @@ from privaware.descent._precision import truncated_to_tf32
 from privaware.errors import Refused
 from privaware.kernels import elementwise
 
-__all__ = ["EmbeddingGradient", "Materialised", "OuterProduct", "OuterProductBias", "PerExampleGradient", "combined"]
-
-
 Zeroing = Callable[[Tensor, Tensor], Tensor]
 """A function `(values, keep) -> values` that sets the examples outside the mask `keep` to zero."""
 

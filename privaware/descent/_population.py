@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from privaware.descent._recipe import DescentRecipe
 from privaware.errors import WrongInput
 
-__all__ = ["Member", "Population", "StepSettings", "members"]
-
 
 @dataclass(frozen=True)
 class Member:

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-__all__ = ["TF32_MARGIN", "matmul_precision", "tf32_allowed", "truncated_to_tf32"]
-
 TF32_MARGIN = 2.0**-8
 """Runs with TF32 or BF16 products clip to `norm * (1 - TF32_MARGIN)`.
 

@@ -31,8 +31,6 @@ from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_all
 from privaware.descent._stack import Stack
 from privaware.errors import PrivawareError, Refused
 
-__all__ = ["check_augment", "check_slots", "needs_materialising", "synthetic_inputs"]
-
 LOSS_MODULE = "privaware.descent._losses"
 """Name of the module whose losses are assumed to be fixed code."""
 

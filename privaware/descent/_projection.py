@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-__all__ = ["BoundProjection", "Projection"]
-
 
 class BoundProjection(Protocol):
     """A projection of one stack (models that are trained together).

@@ -37,8 +37,6 @@ from privaware.errors import PrivawareError
 from privaware.noise import Rng
 from privaware.ranks import Ranks, current
 
-__all__ = ["TrainingJob", "examples_of", "followed", "prepared_training"]
-
 
 class Trainer(Protocol):
     """The part of `Descent` that every rank uses."""

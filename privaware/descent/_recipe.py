@@ -19,8 +19,6 @@ from privaware.descent._schedule import Schedule, constant
 from privaware.descent._update import Average, Update
 from privaware.events import NOTHING, Approximate, Event, Gaussian
 
-__all__ = ["DescentRecipe"]
-
 PRECISIONS = ("float32", "tf32", "bf16")
 """Allowed values of `DescentRecipe.precision`."""
 METHODS = {

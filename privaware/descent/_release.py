@@ -13,8 +13,6 @@ from privaware.descent._population import StepSettings
 from privaware.noise import Rng
 from privaware.ranks import Ranks
 
-__all__ = ["GaussianRelease"]
-
 
 @dataclass(frozen=True)
 class GaussianRelease:

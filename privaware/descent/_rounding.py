@@ -32,8 +32,6 @@ from dataclasses import dataclass
 
 from privaware.errors import Refused
 
-__all__ = ["LATTICE", "MAX_GROUP_SIZE", "NORM_BLOCK", "POSITION_ROUNDING", "ROUNDING", "SLOT_ROUNDING", "Arithmetic"]
-
 ROUNDING = 2.0**-6
 """Addition to the sensitivity for rounding, as a fraction of the clipping norm."""
 

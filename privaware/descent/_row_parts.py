@@ -16,8 +16,6 @@ from torch import Tensor
 from privaware.descent._microbatches import MicrobatchLayout
 from privaware.ranks import Ranks
 
-__all__ = ["RowParts", "bounds"]
-
 
 def bounds(examples: int, size: int) -> list[int]:
     """Return the position at which the part of each of `size` ranks begins, and the number of examples at the end.

@@ -20,8 +20,6 @@ from privaware._validate import expect_in
 from privaware.events import Event
 from privaware.noise import Rng
 
-__all__ = ["FullBatch", "Poisson", "Sampler"]
-
 
 class Sampler(Protocol):
     """The interface of a sampler.

@@ -17,19 +17,6 @@ from typing import Protocol
 
 from privaware.errors import WrongInput
 
-__all__ = [
-    "Schedule",
-    "constant",
-    "cosine",
-    "exponential",
-    "linear",
-    "piecewise",
-    "polynomial",
-    "step_down",
-    "time_decay",
-    "warm_up",
-]
-
 
 class Schedule(Protocol):
     """The interface of a schedule, whose factors are known before training.

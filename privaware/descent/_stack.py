@@ -24,8 +24,6 @@ from privaware.descent._per_example import PerExampleGradient, Zeroing
 from privaware.descent._projection import BoundProjection
 from privaware.errors import Refused, WrongInput
 
-__all__ = ["Builder", "Slot", "Stack", "Tape", "check_batch_first", "check_unmodified"]
-
 Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 """A function that turns the gradient of a layer's output into pairs of parameter name and per-example gradients."""
 

@@ -22,8 +22,6 @@ from privaware.descent._stack import Stack
 from privaware.errors import WrongInput
 from privaware.noise import Rng
 
-__all__ = ["Subsets", "settings_digest"]
-
 
 def settings_digest(
     recipe: DescentRecipe, population: Population, stack: Stack, rows: int, mask: Tensor | None, subsets: Subsets | None

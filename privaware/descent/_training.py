@@ -44,8 +44,6 @@ from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from privaware.ranks import Ranks, shares
 
-__all__ = ["Prepared", "Training", "on_device", "prepare"]
-
 
 @dataclass(frozen=True)
 class Prepared:

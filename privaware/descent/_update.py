@@ -15,8 +15,6 @@ from torch import Tensor
 from privaware._validate import expect_in, expect_nonnegative, expect_positive
 from privaware.errors import WrongInput
 
-__all__ = ["Average", "Update", "adam", "ema", "momentum", "sgd", "tail", "two_rates"]
-
 State = dict[str, Tensor]
 
 

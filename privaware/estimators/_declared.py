@@ -30,21 +30,6 @@ from privaware.ledger import Ledger
 from privaware.schema import Column, Schema
 from privaware.workflow.run.other_ledgers import SameRows
 
-__all__ = [
-    "PrivateEstimator",
-    "as_pandas",
-    "checked_input",
-    "input_checks",
-    "known_arguments",
-    "named_frame",
-    "new_rows",
-    "open_schema",
-    "seed_of",
-    "target_name",
-    "unquoted",
-    "with_persons",
-]
-
 HOW_TO = "docs/how_to/scikit_learn_pipelines.md"
 """Documentation page about pipelines: steps before an estimator, and how persons are protected."""
 _warned: set[type[Warning]] = set()

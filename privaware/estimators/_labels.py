@@ -12,8 +12,6 @@ from privaware.errors import WrongInput
 from privaware.estimators._declared import PrivateEstimator, open_schema
 from privaware.schema import Schema
 
-__all__ = ["with_classes"]
-
 
 def with_classes(
     estimator: PrivateEstimator, schema: Schema | None, shape: tuple[int, int], y: np.ndarray, target: str

@@ -36,8 +36,6 @@ from privaware.schema import Schema
 from privaware.workflow.fit import fit
 from privaware.workflow.run.publish import Release
 
-__all__ = ["PrivateClassifier", "PrivateRegressor"]
-
 
 class PrivateModel(PrivateEstimator):
     """Base class of estimators that release a model.

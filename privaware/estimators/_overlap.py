@@ -39,17 +39,6 @@ from privaware.schema import Schema
 from privaware.workflow.run.other_ledgers import SOME, OtherLedger, SameRows
 from privaware.workflow.run.row_ledger import collect_row_ledgers
 
-__all__ = [
-    "PAST_FITS",
-    "TRANSFORMED",
-    "PastFit",
-    "fit_ledger",
-    "note_transformed",
-    "overlap_with_past_fits",
-    "uncertified_source",
-    "without_persons",
-]
-
 NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
 EARLIER_FITS = "rows of this fit were in earlier fits of this process"

@@ -38,8 +38,6 @@ from privaware.schema import Schema
 from privaware.workflow._transform import ReleasedMap, transform
 from privaware.workflow.select import select
 
-__all__ = ["PrivateNormaliser", "PrivatePCA", "PrivateSelector"]
-
 
 class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Base class of estimators that release a feature map, which is `map_` after `fit`."""

@@ -16,17 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "CATEGORY_DISTANCE",
-    "HARMONIC_WEIGHTS",
-    "LEVEL_WEIGHT",
-    "NUMBER_SCALE",
-    "SMOOTH_BITS",
-    "harmonics",
-    "random_fourier_features",
-    "smooth_cosines",
-]
-
 CATEGORY_DISTANCE = 1.4
 """Factor on the one-hot vector of a category, beside numbers that have a standard deviation of about 1."""
 

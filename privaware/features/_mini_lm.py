@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["MiniLM"]
-
 HEADS = 12
 """Number of attention heads of a layer."""
 

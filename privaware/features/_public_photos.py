@@ -22,8 +22,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["INSTALL", "NETWORK", "installed", "read_tensors", "weights_file"]
-
 NETWORK = "EfficientNet-Lite0"
 """Name of the network in messages."""
 FOLDER = "efficientnet_lite0"

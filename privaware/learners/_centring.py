@@ -20,8 +20,6 @@ import numpy as np
 
 from privaware.exact_sums import Lattice, clip_rows
 
-__all__ = ["Centre", "write_affine"]
-
 LEAST_SPREAD = 0.1
 """Lower bound on `1 - mean @ mean`, the mean squared distance of unit rows from their mean, in `Centre.scale`."""
 ROWS_PER_BLOCK = 4096

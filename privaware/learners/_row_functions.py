@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LOG2E", "cosine", "exp2", "softmax_numerators", "tanh"]
-
 LOG2E = math.log2(math.e)
 """The binary logarithm of e: `exp(x) = 2 ** (LOG2E * x)`."""
 

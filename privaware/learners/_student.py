@@ -22,8 +22,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["Student"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Student(PlainNetwork):

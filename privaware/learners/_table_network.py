@@ -21,8 +21,6 @@ from torch.nn import functional
 from privaware.errors import WrongInput
 from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonics
 
-__all__ = ["TableFacts", "Residuals", "TableNetwork", "first_round", "load"]
-
 MOST_ROUNDS = 3
 """Largest number of releases (rounds); the network has an input for each."""
 PENALTIES = (0.5, 2.0, 8.0)

@@ -20,8 +20,6 @@ from privaware.features._fourier import HARMONIC_WEIGHTS, LEVEL_WEIGHT, harmonic
 from privaware.learners._table_network import TableFacts, TableNetwork, first_round
 from privaware.schema import Schema
 
-__all__ = ["LevelSums", "Rounds"]
-
 LATTICE = Lattice(bound=1.0, bits=10)
 """The weights of levels and harmonics are rounded to multiples of 2^-10 in [-1, 1]."""
 

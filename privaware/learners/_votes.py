@@ -14,8 +14,6 @@ import numpy as np
 from privaware.events import Event, Gaussian, Pure
 from privaware.noise import Rng
 
-__all__ = ["NO_LABEL", "VOTES", "is_confident", "vote_event", "voted_labels"]
-
 VOTES = ("lnmax", "gnmax", "confident_gnmax")
 """Names of the noisy votes: Laplace noise, Gaussian noise, and Gaussian noise after a test of confidence."""
 

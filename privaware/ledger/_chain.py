@@ -22,8 +22,6 @@ from privaware.errors import WrongInput
 from privaware.ledger._entry import Entry, body, hashed, misplaced, parsed
 from privaware.ledger._lock import connected, error_line, locked, shown_path
 
-__all__ = ["append", "create", "examine", "head", "read", "rehearse", "rehearse_creation", "set_file_time"]
-
 APPLICATION = 0x70767731  # "pvw1", in the header of the file: distinguishes a ledger from other databases
 VERSION = 1
 """Version of the file format of a ledger."""

@@ -17,22 +17,6 @@ from privaware._validate import expect
 from privaware.errors import WrongInput
 from privaware.events import RELATIONS, Event, from_json, to_json
 
-__all__ = [
-    "NOT_RESUMED",
-    "Entry",
-    "Facts",
-    "as_float",
-    "author",
-    "body",
-    "find",
-    "hashed",
-    "misplaced",
-    "parsed",
-    "plain",
-    "unfinished",
-    "writable",
-]
-
 KINDS = ("created", "spend", "limit", "finished", "audit")
 NOT_RESUMED = "train without checkpoint "
 """Start of the key of a run of `train` without a checkpoint, which cannot be resumed."""

@@ -22,8 +22,6 @@ from privaware.ledger._print import printable
 from privaware.ledger._spent import SLACK, epsilon_of, limit_of, overspent, refuse_endless, rounded_up, spends, total
 from privaware.ranks import expect_led
 
-__all__ = ["Ledger", "limit_setting"]
-
 Paths = str | os.PathLike[str]
 BEGUN: list[str] = []
 """Files of the ledgers that this process began to charge, in order; an interrupted command names them."""

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from privaware.errors import WrongInput
 
-__all__ = ["absolute", "connected", "error_line", "expect_file", "locked", "shown_path"]
-
 LOCK_TIMEOUT = 120.0
 """Seconds to wait for a lock that another process holds."""
 

@@ -22,18 +22,6 @@ from privaware._files import ledger_folder
 from privaware.errors import WrongInput, warn_caller
 from privaware.ledger._entry import Entry, body, parsed
 
-__all__ = [
-    "RolledBack",
-    "append_lines",
-    "lost_entries",
-    "note",
-    "owner_folder",
-    "read_lines",
-    "restored_words",
-    "unusable",
-    "watch",
-]
-
 RESTORED = "restored entry "
 """Prefix of the purpose of an entry that replaces a lost entry."""
 

@@ -14,8 +14,6 @@ from privaware.events import Event
 from privaware.ledger._entry import NOT_RESUMED, Entry, Facts, plain, unfinished
 from privaware.ledger._spent import epsilon_of, limit_of
 
-__all__ = ["explained_lines", "ledger_lines", "ledger_rows", "printable", "unit_words"]
-
 MARK = 8
 """Characters of the keyed digest of the rows by which the entries of a ledger for several data are told apart."""
 EQUAL_WITHIN = 1e-3

@@ -34,20 +34,6 @@ from privaware.ledger._owner_folder import (
 )
 from privaware.ledger._spent import epsilon_of, spends, total
 
-__all__ = [
-    "KnownCharges",
-    "KnownLedger",
-    "charged_together",
-    "digest_key",
-    "forget_sketch",
-    "known_ledgers",
-    "known_sketches",
-    "knows_rows",
-    "memory_ledger",
-    "register",
-    "spent_together",
-]
-
 KEY = "key"
 KEY_BYTES = 32
 """Length of the key of the digests in bytes."""

@@ -12,8 +12,6 @@ from privaware.errors import PrivawareError, Refused
 from privaware.events import NOTHING, AnyOf, Composed, Disjoint, Event, leaves
 from privaware.ledger._entry import Entry
 
-__all__ = ["SLACK", "epsilon_of", "limit_of", "overspent", "refuse_endless", "rounded_up", "spends", "total"]
-
 SLACK = 1e-9
 """Relative amount by which the total may exceed the limit, for rounding errors."""
 MAX_CHOICES = 64

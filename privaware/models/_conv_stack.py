@@ -12,8 +12,6 @@ from privaware.models._description import ImageDescription, output_size
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["Conv", "ConvLayer", "Pool", "build_stack", "conv_layers", "flattened_size"]
-
 
 class Conv(NamedTuple):
     """A convolution with bias, then the activation; `kernel` is a filter's side, `padding` the zeros on each side."""

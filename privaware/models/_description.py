@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-__all__ = [
-    "ACTIVATIONS",
-    "POOLINGS",
-    "Activated",
-    "Description",
-    "ImageDescription",
-    "is_count",
-    "output_size",
-    "seeded",
-]
-
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "hardtanh", "sigmoid", "silu", "tempered")
 """Names of the activations that a description may have."""
 POOLINGS = ("max", "average")

@@ -13,25 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = [
-    "Constant",
-    "LSTM",
-    "LastStep",
-    "PadChannels",
-    "Residual",
-    "SqueezeExcitation",
-    "StandardisedConv2d",
-    "Tempered",
-    "Trees",
-    "Branches",
-    "activation",
-    "dense_layers",
-    "global_pool",
-    "group_norm",
-    "he_normal",
-    "pool",
-]
-
 
 class Tempered(nn.Module):
     """The tempered sigmoid of Papernot et al.: scale / (1 + exp(-temperature * x)) - offset; (2, 2, 1) is tanh."""

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["MultiDepthNetwork", "Whitened"]
-
 
 class Whitened(nn.Module):
     """Apply a fixed affine map to pooled feature maps of several depths, and scale each row to L2 norm 1.

@@ -11,8 +11,6 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NamedNetwork", "named"]
-
 Row = tuple[str, int, str, dict[str, Any], str]
 """Name, number of parameters, where the network is printed, description, and a note."""
 MNIST = [1, 28, 28]

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from privaware.models._dpnas.cell_graph import Edge, node_states
 from privaware.models._layers import Branches, group_norm
 
-__all__ = ["CellChain", "Layers", "SearchedCell"]
-
 
 class SearchedCell(nn.Module):
     """A cell of a network found by architecture search; it reads the outputs of the two cells before it.

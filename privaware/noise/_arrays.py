@@ -17,8 +17,6 @@ from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["SMALLEST_STEP", "add_gaussian", "add_laplace"]
-
 NUMBERS_AT_ONCE = 2**15
 """Number of array entries that get their noise at once."""
 

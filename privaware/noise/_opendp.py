@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["noisy_max", "noisy_number"]
-
 
 def noisy_number(kind: str, scale: float) -> Any:
     """Return a function of OpenDP that takes a float and returns it plus noise, as a float.

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["ExampleNumbers", "PositionDraws"]
-
 NUMBERS_PER_COUNTER = 4
 """Number of random numbers that one value of Philox's counter gives."""
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from privaware.errors import WrongInput
 
-__all__ = ["randomised_response", "small_uniforms"]
-
 
 def randomised_response(
     exact: np.ndarray, candidates: np.ndarray, epsilon: float, stream: np.random.Generator

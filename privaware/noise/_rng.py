@@ -39,8 +39,6 @@ from privaware.noise._positions import ExampleNumbers, PositionDraws
 from privaware.noise._response import randomised_response, small_uniforms
 from privaware.noise._streams import Streams
 
-__all__ = ["LATTICE", "SMEAR", "Perturbed", "Rng", "lattice"]
-
 LATTICE = 2.0**-12
 """Spacing of released values as a fraction of the noise scale; the spacing is rounded down to a power of two."""
 

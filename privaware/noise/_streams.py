@@ -28,8 +28,6 @@ from privaware.errors import WrongInput
 if TYPE_CHECKING:
     from privaware.kernels.chacha20 import ChaCha20
 
-__all__ = ["KEY_BYTES", "Streams"]
-
 STREAMS = ("sampling", "noise", "initial")
 """Names of the streams."""
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from privaware.errors import PrivawareError, without_controls
 
-__all__ = ["RankLost", "RanksEnded", "Told", "ended_by_torchrun", "lost_sentence"]
-
 GRACE = timedelta(seconds=10)
 """Time in which a process leaves its work after `torchrun` has asked it to end; `torchrun` waits for 30 seconds."""
 

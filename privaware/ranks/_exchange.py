@@ -16,8 +16,6 @@ from privaware.ranks._ending import RankLost, lost_sentence
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Exchange"]
-
 CHUNK = 2**27
 """Largest number of bytes of rows that are sent at once."""
 

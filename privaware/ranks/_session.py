@@ -17,8 +17,6 @@ from privaware.errors import PrivawareError, Refused, WrongInput
 from privaware.ranks._ending import RankLost, RanksEnded, Told, ended_by_torchrun
 from privaware.ranks._exchange import Exchange
 
-__all__ = ["Ranks", "current", "expect_led", "joined", "led", "on_all_ranks", "reports"]
-
 T = TypeVar("T")
 
 STEP_TIMEOUT = timedelta(minutes=10)

@@ -9,8 +9,6 @@ from typing import Any
 from privaware.card import ModelCard
 from privaware.report._words import number, rounded_up
 
-__all__ = ["NAMES", "BoughtScore", "bought_score", "compared_words", "constant_words", "score_view"]
-
 NAMES = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2", "mae": "mean absolute error"}
 
 

@@ -25,8 +25,6 @@ from privaware.report._card_facts import (
 from privaware.report._limits import limitations
 from privaware.report._sentences import data_name, guarantee_words, is_public_benchmark
 
-__all__ = ["cyclonedx_bom", "cyclonedx_json"]
-
 REFERENCE = "model"
 
 

@@ -18,21 +18,6 @@ from privaware.report._sentences import (
     tuning_sentence,
 )
 
-__all__ = [
-    "NOT_STATED",
-    "architecture_name",
-    "attacker",
-    "composition",
-    "mechanisms",
-    "model_name",
-    "neighbours",
-    "paid_choices",
-    "plain",
-    "stated",
-    "task",
-    "unprotected",
-]
-
 NOT_STATED = "Not stated by the owner."
 
 

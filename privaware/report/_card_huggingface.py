@@ -24,8 +24,6 @@ from privaware.report._limits import limitations
 from privaware.report._sentences import data_name, guarantee_words, is_public_benchmark
 from privaware.report._yaml import yaml
 
-__all__ = ["huggingface_markdown", "huggingface_metadata"]
-
 
 def huggingface_metadata(card: ModelCard) -> dict[str, Any]:
     """Return the metadata at the top of README.md.

@@ -28,8 +28,6 @@ from privaware.report._card_facts import (
 )
 from privaware.report._sentences import accountants_sentence, arithmetic_sentence, guarantee_words, noise_sentence
 
-__all__ = ["ChecklistItem", "nist_items", "nist_markdown"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChecklistItem:

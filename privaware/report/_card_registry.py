@@ -27,8 +27,6 @@ from privaware.report._limits import limitations
 from privaware.report._sentences import arithmetic_sentence, guarantee_words, introduction, noise_sentence
 from privaware.report._yaml import yaml
 
-__all__ = ["registry_record", "registry_yaml"]
-
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 TIMING = "Time seen from outside the process is not protected."
 

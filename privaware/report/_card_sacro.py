@@ -20,8 +20,6 @@ from privaware.report._risk import FPRS, AuditRecord, largest_rates
 from privaware.report._sentences import data_name, guarantee_words
 from privaware.report._yaml import yaml
 
-__all__ = ["OWNER_ONLY", "Predictions", "sacro_files", "sacro_report", "sacro_target"]
-
 Predictions = tuple[np.ndarray, np.ndarray]
 """Class probabilities of members and of non-members, each of shape (rows, classes)."""
 OWNER_ONLY = "OWNER_ONLY.txt"

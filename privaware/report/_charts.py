@@ -10,8 +10,6 @@ from typing import Any
 
 from privaware.errors import WrongInput
 
-__all__ = ["power", "rates", "render", "save"]
-
 # Mid tones that are readable on white and on near-black; text and axes take the colour of the page.
 BLUE = "#3f7fc1"
 ORANGE = "#d07a2d"

@@ -22,8 +22,6 @@ from privaware.report._surfaces import Surface, surfaces
 from privaware.report._words import date, number
 from privaware.schema import CodedColumn, Column, Schema
 
-__all__ = ["Effect", "Effects", "effects"]
-
 MAX_COLUMNS = 400
 """Largest number of columns of a model whose effects are computed."""
 

@@ -11,8 +11,6 @@ from privaware.report._effects import Effect, Effects
 from privaware.report._surfaces import Surface
 from privaware.report._words import number
 
-__all__ = ["effects_view"]
-
 MAX_DRAWN = 8
 """Largest number of columns whose effects are drawn."""
 

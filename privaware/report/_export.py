@@ -22,8 +22,6 @@ from privaware.report._owner import owner_statement
 from privaware.report._printable import printable
 from privaware.report._risk import read_audit
 
-__all__ = ["FORMATS", "Exported", "export"]
-
 FILES: dict[str, tuple[str, Callable[[ModelCard], str]]] = {
     "registry": ("registry.yaml", registry_yaml),
     "huggingface": ("README.md", huggingface_markdown),

@@ -9,8 +9,6 @@ from privaware.guarantee import feature_names
 from privaware.report import _words
 from privaware.report._sentences import guarantee_words
 
-__all__ = ["limitations", "missing_statements", "page_text"]
-
 UNREAD = ("style", "script", "svg")
 """HTML elements whose content is not text."""
 

@@ -14,8 +14,6 @@ from typing import Any
 from privaware._validate import expect
 from privaware.errors import WrongInput
 
-__all__ = ["LABELS", "owner_statement"]
-
 LABELS = {
     "name": "name",
     "owner": "owner",

@@ -7,8 +7,6 @@ from typing import Any
 
 from privaware.card import ModelCard
 
-__all__ = ["printable"]
-
 # Scores are for the owner only; a stray copy in settings, features or architecture is removed.
 PRIVATE = frozenset({"internal", "test_score", "train_score", "accuracy", "auc", "mae", "scores"})
 ANY_NAMES = ("settings", "features", "architecture")

@@ -18,8 +18,6 @@ from privaware.guarantee import AttackRates, attack_rates
 from privaware.metrics import clopper_pearson
 from privaware.report import _charts, _words
 
-__all__ = ["AuditRecord", "audit_view", "largest_rates", "read_audit", "risk_view"]
-
 NAME = "audit.json"
 MAX_FILE_BYTES = 1_000_000
 """Largest number of bytes that are read from an audit file."""

@@ -14,26 +14,6 @@ from privaware.learners import find_learner
 from privaware.report import _words
 from privaware.schema import NOT_USED
 
-__all__ = [
-    "accountants_sentence",
-    "agree",
-    "arithmetic_sentence",
-    "bounds_sentence",
-    "data_name",
-    "guarantee_words",
-    "introduction",
-    "ledger_sentence",
-    "is_public_benchmark",
-    "noise_sentence",
-    "origin_sentence",
-    "paid_bounds",
-    "private_search",
-    "protection_class",
-    "selection_sentence",
-    "tuning_sentence",
-    "unused_columns",
-]
-
 ORIGINS = {
     "built-in": "part of the built-in data set",
     "declared": "declared by the owner",

@@ -15,8 +15,6 @@ import numpy as np
 
 from privaware.model import Model
 
-__all__ = ["Surface", "strongest_pairs", "surfaces"]
-
 MAX_PAIRS = 12
 """Largest number of pairs whose surfaces are computed: those with the strongest trees."""
 

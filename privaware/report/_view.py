@@ -31,8 +31,6 @@ from privaware.report._sentences import (
 )
 from privaware.schema import NOT_USED, Column
 
-__all__ = ["PageFacts", "view"]
-
 MAX_BARS = 24
 """Largest number of bars of single releases; the table lists all releases."""
 MAX_MECHANISMS = 40

@@ -14,8 +14,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["yaml"]
-
 
 def yaml(value: dict[str, Any]) -> str:
     """Return the YAML document of a mapping, with a line break at its end.

@@ -8,8 +8,6 @@ from typing import Any
 
 from privaware._validate import expect, expect_one_of, shown
 
-__all__ = ["CodedColumn", "Column", "DATE_PARTS", "KINDS", "LARGEST", "NOT_USED", "as_date", "coded_columns", "folded"]
-
 LARGEST = 1e150
 """Largest absolute value of a bound, so that squares and differences of bounds are finite."""
 

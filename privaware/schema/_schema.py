@@ -24,8 +24,6 @@ from privaware.schema._column import (
     lists_as_tuples,
 )
 
-__all__ = ["GIVEN_BUT_PAID", "GIVEN_KINDS", "Schema"]
-
 FORMS = ("table", "image", "text")
 """Forms of data."""
 LATER = ("fold", "day_first", "parts", "slots", "certainty")

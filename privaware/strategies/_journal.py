@@ -22,8 +22,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["JobSizes", "SearchJournal"]
-
 Result = tuple[Model, float]
 """A model and its noisy score."""
 JobSizes = tuple[int, int]  # largest number of candidates in a job, smallest number of jobs in a round

@@ -15,8 +15,6 @@ from privaware.model import Model
 from privaware.models.spaces import Point, Space
 from privaware.schema import Schema
 
-__all__ = ["Build", "TrialPrice", "price_key", "truncated", "unpriced"]
-
 Build = Callable[[dict[str, Any]], Mechanism[Model]]
 """A function from the settings of a candidate to its learner."""
 

@@ -32,8 +32,6 @@ from privaware.strategies._strategy import (
 from privaware.strategies._trials import Trials, ValidationScorer
 from privaware.strategies._workers import Here, Workers
 
-__all__ = ["FoundModel", "Search", "SearchResult", "expect_valid_space"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SearchResult:

@@ -24,21 +24,6 @@ from privaware.events import Event, Pure, Selected
 from privaware.models.spaces import Point, Space
 from privaware.noise import Rng
 
-__all__ = [
-    "Ask",
-    "OnProgress",
-    "ProgressMeter",
-    "Round",
-    "RoundStrategy",
-    "Runtime",
-    "SearchProcedure",
-    "SearchProgress",
-    "Searcher",
-    "Trial",
-    "TrialCount",
-    "TrialHistory",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:

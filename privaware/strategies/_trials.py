@@ -27,9 +27,6 @@ from privaware.strategies._price import Build, TrialPrice, price_key, truncated,
 from privaware.strategies._strategy import Ask, ProgressMeter, Round, Trial
 from privaware.strategies._workers import Workers
 
-__all__ = ["Trials", "ValidationScorer"]
-
-
 SCORES = Lattice(bound=1.0, bits=20)
 """Multiples of 2^-20 in [-1, 1], to which the regression score of a row is rounded; 2^32 scores are added exactly."""
 

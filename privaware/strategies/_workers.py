@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 from privaware.errors import PrivawareError, WrongInput
 
-__all__ = ["Here", "Processes", "Ray", "Workers", "connected"]
-
 CLUSTER_TIMEOUT = 10.0  # seconds
 Work = Callable[[Any, Any], Any]  # (value shared by all jobs, one job) -> its result
 

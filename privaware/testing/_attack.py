@@ -16,8 +16,6 @@ from privaware.testing._call import BrokenPromise
 from privaware.testing._release import name_of
 from privaware.testing._rows import example, rows_for
 
-__all__ = ["check_attack"]
-
 NULL_ROWS = 400
 """Number of rows of the game without members."""
 

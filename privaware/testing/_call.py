@@ -8,18 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "MEASURES",
-    "BrokenPromise",
-    "Call",
-    "as_array",
-    "copied",
-    "expect_valid",
-    "make_call",
-    "moved_ratio",
-    "noises",
-]
-
 MEASURES = {"gaussian": "L2 distance", "laplace": "L1 distance", "choose": "largest score change"}
 """Name of the distance in which sensitivity is measured, by kind of call."""
 

@@ -15,8 +15,6 @@ from privaware.testing._check import check_mechanism
 from privaware.testing._replay import record
 from privaware.testing._rows import example, rows_for
 
-__all__ = ["check_learner", "expect_members"]
-
 
 def expect_members(algorithm: object, protocol: Any) -> None:
     """Raise `BrokenPromise` if the object `algorithm` lacks a public attribute or method of the class `protocol`."""

@@ -9,8 +9,6 @@ import numpy as np
 from privaware.errors import WrongInput
 from privaware.testing._call import Call, noises
 
-__all__ = ["choice_probabilities", "log_ratio"]
-
 NODES = 100
 """Number of quadrature nodes in `choice_probabilities`, which gives twelve digits with 20,000 candidates."""
 

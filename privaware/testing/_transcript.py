@@ -24,8 +24,6 @@ from privaware.testing._price import blocks
 from privaware.testing._rows import Edit
 from privaware.testing._tape import Recorder, Replayer
 
-__all__ = ["privacy_losses", "redrawn_losses", "transcript_game"]
-
 NOISED_NUMBERS = 1_000_000
 """About how many numbers `redrawn_losses` noises for each data set, if no number of games is given."""
 

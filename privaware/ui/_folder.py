@@ -16,8 +16,6 @@ from privaware.ledger import Ledger, unit_words
 from privaware.report import _words
 from privaware.report._sentences import guarantee_words, tuning_sentence
 
-__all__ = ["Folder", "model_summary"]
-
 DATA = (
     *(".csv", ".tsv", ".parquet", ".feather", ".npz", ".gz", ".zip", ".zst", ".bz2", ".jsonl", ".ndjson", ".xlsx"),
     *(".arff", ".dta", ".xpt", ".sas7bdat", ".sav"),

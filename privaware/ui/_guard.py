@@ -7,8 +7,6 @@ import secrets
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard"]
-
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; "
     "img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",

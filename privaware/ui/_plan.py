@@ -19,8 +19,6 @@ from privaware.workflow.run.command import SAME_FILE
 from privaware.workflow.run.dry_run import REFUSED, TOTAL_AFTER
 from privaware.workflow.run.persons_check import CHECK_SHARE
 
-__all__ = ["column_names", "planned_view"]
-
 
 def column_names(folder: Folder, form: Mapping[str, str]) -> list[str]:
     """Return the column names in the header of the CSV file that `form` names in its field `data`.

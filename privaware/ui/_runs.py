@@ -33,8 +33,6 @@ from privaware.ui._tasks import Task, fit_task
 from privaware.workflow.run.charge import CHARGED, RESUMING
 from privaware.workflow.run.command import ONLY_RESUME
 
-__all__ = ["PROBLEM", "Run", "Runs"]
-
 COMMAND = (sys.executable, "-P", "-m", "privaware")
 """The command line of this package, without modules of the working directory."""
 PROBLEM = "privaware: "

@@ -17,20 +17,6 @@ from privaware import registry
 from privaware.errors import WrongInput
 from privaware.ui._folder import PREDICTIONS, Folder
 
-__all__ = [
-    "LABELS",
-    "Task",
-    "audit_task",
-    "data_path",
-    "default_name",
-    "fit_options",
-    "fit_task",
-    "number_of",
-    "predict_task",
-    "reading",
-    "with_labels",
-]
-
 Form = Mapping[str, str]
 
 NAME = re.compile(r"[^/\\.\0\x01-\x1f][^/\\\0\x01-\x1f]{0,99}")

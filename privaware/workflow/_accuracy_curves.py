@@ -23,20 +23,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "GRID",
-    "MANY_CLASSES",
-    "SHOWN",
-    "TOLERANCE",
-    "Curve",
-    "Expected",
-    "Pilot",
-    "TableFacts",
-    "measured_curves",
-    "of_others",
-    "of_pilot",
-]
-
 SHOWN = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Epsilons at which the expected accuracy is shown."""
 GRID = np.geomspace(0.03, 10.0, 101)

@@ -16,8 +16,6 @@ from privaware.data._persons import of_persons
 from privaware.errors import for_caller
 from privaware.schema import Schema
 
-__all__ = ["AdviceFacts", "advice", "stored_evidence"]
-
 ENOUGH = 50
 """Value of `AdviceFacts.signal` below which a constant prediction is advised, and from which on a search is advised."""
 MANY = 8

@@ -8,8 +8,6 @@ from typing import Any
 
 from privaware.workflow._accuracy_curves import TOLERANCE
 
-__all__ = ["advice_lines", "advice_page", "answer_lines", "plot_lines"]
-
 PLOT_WIDTH = 40
 """Number of steps from the left end to the right end of an interval plot, which is one character wider."""
 CERTAIN = 0.9

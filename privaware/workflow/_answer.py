@@ -26,8 +26,6 @@ from privaware.workflow._accuracy_curves import (
 from privaware.workflow.auto import constant_choice
 from privaware.workflow.run.training_plan import training_plan
 
-__all__ = ["Answer", "answer_for", "facts_of_table", "least_epsilon", "unmeasured"]
-
 SIZE_FACTOR = 4.0
 """Largest factor between the numbers of rows of two tables of similar size."""
 PILOT_SIZE_FACTOR = 10.0

@@ -39,8 +39,6 @@ from privaware.strategies._search import Search, SearchResult
 from privaware.strategies.rs import Rs
 from privaware.workflow.run.learner_settings import configured
 
-__all__ = ["SPACES", "Audit", "AuditSettings", "MembershipGame", "OneRun", "search_vector", "small_search"]
-
 WITHHELD_FIELDS = ("auc", "auc_interval", "tailored_auc", "tpr_at_fpr", "epsilon_lower", "epsilon_alarm", "refuted")
 """JSON fields that are null if the numbers of the attack are for the data owner only, or if the attack was not run."""
 ATTACK_FIELDS = (*WITHHELD_FIELDS, "confidence", "members", "non_members", "shadows", "method", "assumes", "roc")

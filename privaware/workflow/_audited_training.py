@@ -19,8 +19,6 @@ from privaware.models.spaces import Space, spaces
 from privaware.workflow._score import SCORE_SETTINGS
 from privaware.workflow.run.plan import grouped
 
-__all__ = ["AuditedTraining"]
-
 NOT_OF_THE_LEARNER = ("policy", "workflow", "search", "space", "trials", "held_out", "options", *SCORE_SETTINGS)
 """Settings on a card that are not settings of its learner."""
 SEARCHED = (

@@ -33,21 +33,6 @@ from privaware.workflow.run.paid_features import PaidFeatures
 from privaware.workflow.run.progress import search_progress
 from privaware.workflow.run.source import Source
 
-__all__ = [
-    "NO_SEARCH",
-    "SearchSettings",
-    "candidate",
-    "expect_workers",
-    "expect_workflow",
-    "named_space",
-    "observed",
-    "public_rows",
-    "search_reasons",
-    "search_settings",
-    "shown_search",
-    "workers_of",
-]
-
 POPULATION = {"cpu": 8, "cuda": 128}
 """Number of candidates trained as one population; small on a CPU, so that progress is shown and a kill loses little."""
 MOST_WORKERS = 64

@@ -19,8 +19,6 @@ from privaware.noise import Rng
 from privaware.schema import Schema
 from privaware.workflow._score_cells import row_outputs, train_schema
 
-__all__ = ["Comparison", "ComparisonScores", "Side", "correct"]
-
 SCORES = Lattice(bound=1.0, bits=20)
 """Multiples of 2^-20, to which the regression score of one row is rounded; sums of up to 2^32 scores are exact."""
 

@@ -35,20 +35,6 @@ from privaware.workflow.run.plan import BOUNDS_FRACTION, RELEASE_BOUNDS, Plan, g
 from privaware.workflow.run.source import Source
 from privaware.workflow.run.training_plan import training_plan
 
-__all__ = [
-    "EPSILONS",
-    "EVALUATION",
-    "MAX_REPEATS",
-    "TOTAL",
-    "ComparisonPlan",
-    "Design",
-    "advice",
-    "calibrate_score_noise",
-    "choose_design",
-    "comparison_planner",
-    "designs_sentence",
-]
-
 EVALUATION = "evaluation on public benchmark rows; these scores are not a private release"
 HELD_OUT = 0.25
 """Fraction of the private rows that is held out of training and scores the models."""

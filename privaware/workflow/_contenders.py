@@ -11,8 +11,6 @@ from privaware import models, registry
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["Contender", "contender"]
-
 NETWORK = "dpsgd"
 """The learner that trains a model described by its architecture only."""
 EXPECTED_FORMS = (

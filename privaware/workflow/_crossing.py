@@ -13,8 +13,6 @@ import numpy as np
 from privaware._validate import expect_in
 from privaware.errors import WrongInput
 
-__all__ = ["Crossing", "crossing"]
-
 POINTS_PER_SEGMENT = 200
 """Number of points, between two neighbouring epsilons, at which the confidence interval is evaluated."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Point", "interval", "lines", "point"]
-
 COLOURS = ("#3f7fc1", "#d07a2d", "#4b9a5f", "#a5568f", "#8a8f98", "#b5a12e", "#6b62b8", "#c1504f")
 WIDTH = 480
 """Width of a chart in pixels."""

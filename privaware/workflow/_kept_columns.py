@@ -12,8 +12,6 @@ from privaware._validate import nearest
 from privaware.data import Raw, words_of
 from privaware.errors import WrongInput
 
-__all__ = ["expect_keepable", "expect_no_formulas", "is_formula", "kept_columns"]
-
 FORMULA = re.compile(r" *[=+\-@\t\r\n＝＋－＠].", re.DOTALL)
 """Start of a cell that a spreadsheet may run as a formula; a sign alone is text."""
 NUMBER = re.compile(r" *[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)? *")

@@ -22,8 +22,6 @@ from privaware.errors import WrongInput
 from privaware.schema import Schema
 from privaware.workflow.auto import Choice
 
-__all__ = ["METRICS", "always_beats_a_constant", "expect_metric", "task_reasons", "trained_for"]
-
 METRICS = {"classification": ("accuracy", "auc"), "regression": ("r2", "mae")}
 """Metrics of each task; the default comes first."""
 ABSOLUTE: dict[str, Mapping[str, Any]] = {

@@ -24,8 +24,6 @@ from privaware.workflow.run.paid_columns import keep_columns, selector_for
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import search_progress
 
-__all__ = ["PublicChoice", "choose_on_public_rows", "columns_without_noise"]
-
 NO_NOISE = 1e-9
 """Noise multiplier of a selection or a search in the standard workflow; it is positive, as selectors divide by it."""
 

@@ -21,8 +21,6 @@ from privaware.errors import WrongInput, warn_caller
 from privaware.schema import Schema
 from privaware.workflow.run.paid_features import described_features
 
-__all__ = ["Recipe"]
-
 SELECTION = "selection.json"
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("learner", "select", "search", "workflow", "metric", "policy"), str),

@@ -43,18 +43,6 @@ from privaware.workflow._score_cells import TYPICAL, CellSums, ScoreCells, score
 from privaware.workflow._score_statistics import NoisyCells
 from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
 
-__all__ = [
-    "CONSTANT_SHARE",
-    "SCORE_ALSO",
-    "SCORE_SETTINGS",
-    "SCORE_SHARE",
-    "Score",
-    "ScoredModel",
-    "ScoredTraining",
-    "score_words",
-    "with_score",
-]
-
 SCORE_SETTINGS = ("score_epsilon", "score_also", "metric")
 """Settings of a plan that describe its score."""
 SCORE_SHARE = 0.1

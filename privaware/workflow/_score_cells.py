@@ -33,19 +33,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = [
-    "BINNED",
-    "DECILES",
-    "GRID",
-    "LOG_ODDS",
-    "TYPICAL",
-    "CellSums",
-    "ScoreCells",
-    "row_outputs",
-    "scored_words",
-    "train_schema",
-]
-
 STEP = 2.0**-20
 """Multiple to which the contribution of a row is rounded, so that sums are exact."""
 GRID = np.append(-np.sinh(np.linspace(4.1, 0, 16))[:-1], np.sinh(np.linspace(0, 4.1, 16))) / 5

@@ -24,8 +24,6 @@ import numpy as np
 
 from privaware.workflow._score_cells import DECILES, LOG_ODDS, ScoreCells
 
-__all__ = ["NoisyCells", "counts_adding_up", "fraction_interval", "ratio_interval", "rows_needed"]
-
 CONFIDENCE = 0.95
 """Confidence of every interval."""
 INFORMATIVE = 0.5

@@ -11,8 +11,6 @@ from privaware.errors import WrongInput
 from privaware.ledger import Ledger
 from privaware.report import _charts
 
-__all__ = ["plot_spending", "spending_chart"]
-
 FORMATS = (".svg", ".png", ".pdf", ".html")
 COMPOSED = "composed"
 """Label of the epsilon of the composition of all releases."""

@@ -27,8 +27,6 @@ from privaware.workflow._score import CONSTANT_SHARE
 from privaware.workflow._score_cells import scored_words
 from privaware.workflow.run.output import REPORT
 
-__all__ = ["Check", "Priced", "price", "wrong_accountants", "wrong_plan", "wrong_prices", "wrong_report", "wrong_words"]
-
 SLACK = 1e-6
 """Relative rounding error by which a recomputed epsilon may exceed the stated epsilon."""
 LOOSE = 0.01

@@ -13,8 +13,6 @@ from privaware.workflow._statements import Check
 from privaware.workflow.run.output import sha256
 from privaware.workflow.run.signature import RELEASE_FILES, SIGNATURE, Signature, other_release_files, read_signature
 
-__all__ = ["Claim", "against_ledger", "against_signature"]
-
 NOT_BOUND = (
     "not bound: an earlier version closed this run without the hashes of its files, so the ledger cannot tell whether "
     "they were replaced"

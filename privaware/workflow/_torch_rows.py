@@ -22,15 +22,6 @@ from privaware.workflow.run.options import Say
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = [
-    "expect_arguments",
-    "expect_sendable",
-    "expect_usable",
-    "failures_of_module",
-    "rows_and_targets",
-    "rows_of_all",
-]
-
 NOT_USED = (
     "the rows of the DataLoader are used; its batches, order and sampler are not used, because the guarantee holds for "
     "samples that are drawn independently at each step"

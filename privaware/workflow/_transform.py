@@ -21,8 +21,6 @@ from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.options import RunArguments, RunOptions
 from privaware.workflow.run.plan import expect_budget, priced
 
-__all__ = ["ReleasedMap", "transform"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedMap:

@@ -13,8 +13,6 @@ from privaware.descent._layers.dropout import dropped
 from privaware.descent._layers.linear import Affine, affine
 from privaware.descent._stack import Stack
 
-__all__ = ["attention", "has_rule"]
-
 
 def has_rule(layer: nn.MultiheadAttention) -> bool:
     """Return whether the layer rule applies: the layer has no `bias_k`, no `bias_v` and no `add_zero_attn`.

@@ -25,8 +25,6 @@ from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 from privaware.kernels import conv_block
 from privaware.kernels import convolution as convolution_kernels
 
-__all__ = ["fuse_conv_blocks"]
-
 ACTIVATIONS: dict[type[nn.Module], str] = {nn.Tanh: "tanh", nn.ReLU: "relu"}
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

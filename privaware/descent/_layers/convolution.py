@@ -28,8 +28,6 @@ from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels.convolution import Conv2dGeometry
 
-__all__ = ["ConvolutionGradient", "convolution", "convolution_by"]
-
 MATMUL_WORK = 64
 """Number of multiply-adds on tensor cores that take as long as reading or writing one number."""
 

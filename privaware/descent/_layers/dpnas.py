@@ -16,8 +16,6 @@ from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._stack import Stack, check_batch_first
 from privaware.models._dpnas import cell_graph as _dpnas_cell
 
-__all__ = ["cell"]
-
 
 def cell(stack: Stack, graph: _dpnas_cell.CellGraph) -> Callable[[Tensor, Sequence[_dpnas_cell.Edge]], Tensor]:
     """Return the replacement of the method `graph.node_outputs`, which also records per-example gradients.

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from privaware.descent._stack import Stack
 from privaware.errors import Refused
 
-__all__ = ["dropout_rule", "dropped", "has_dropout"]
-
 ALPHA = 1.7580993408473766
 """Alpha dropout sets dropped units to `-ALPHA`, the negative saturation value of SELU."""
 

@@ -16,8 +16,6 @@ from privaware.kernels import convolution as convolution_kernels
 from privaware.kernels import elementwise
 from privaware.kernels.convolution import Conv2dGeometry
 
-__all__ = ["Geometry", "convolve"]
-
 CONVOLVE: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 GROUPED_LIMIT = 2**28

@@ -18,8 +18,6 @@ from privaware.descent._per_example import (
 )
 from privaware.descent._stack import Stack, check_batch_first, check_unmodified
 
-__all__ = ["Affine", "affine", "by_example", "embedding", "linear", "multiply"]
-
 
 def embedding(stack: Stack, layer: nn.Embedding) -> Callable[[Tensor], Tensor]:
     """Return the replacement of the forward function of an embedding, which records its per-example gradients.

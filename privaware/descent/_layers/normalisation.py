@@ -16,8 +16,6 @@ from privaware.descent._example_sums import sum_copies
 from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._stack import Stack, check_batch_first
 
-__all__ = ["channel_norm", "feature_norm"]
-
 
 @dataclass(frozen=True)
 class _Norm:

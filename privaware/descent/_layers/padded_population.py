@@ -21,8 +21,6 @@ from torch import Tensor, nn
 
 from privaware.descent._stack import Stack
 
-__all__ = ["PaddedPopulation", "PerUnitActivation", "per_unit_activation", "stackable_groups"]
-
 PADDING_LIMIT = {"cpu": 1.5, "cuda": 2.0}
 """Largest ratio of parameters with padding to parameters without it for which one stack is faster than several."""
 

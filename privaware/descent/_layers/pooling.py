@@ -8,8 +8,6 @@ from torch.nn import functional as F
 from privaware.kernels import elementwise
 from privaware.models._dpnas.cell_graph import BlockMaxima
 
-__all__ = ["is_max_pool_2x2", "max_pool_2x2"]
-
 
 def is_max_pool_2x2(layer: nn.Module) -> bool:
     """Return whether the layer is plain max pooling over adjacent blocks of 2 x 2."""

@@ -20,8 +20,6 @@ from privaware.descent._per_example import Materialised, OuterProduct, PerExampl
 from privaware.descent._stack import Builder, Stack, check_batch_first
 from privaware.errors import Refused
 
-__all__ = ["recurrent", "single_bias_lstm"]
-
 Cell = Callable[[Tensor, Tensor, tuple[Tensor, ...]], tuple[tuple[Tensor, ...], Any]]
 """A function (input projection, state projection, state) -> (next state, reset gate of a GRU or None)."""
 

@@ -28,8 +28,6 @@ from privaware.descent._layers.weight_standardisation import standardised_convol
 from privaware.descent._stack import Stack
 from privaware.models._dpnas.cell_graph import CellGraph
 
-__all__ = ["stacked"]
-
 Rule = Callable[[Stack, Any], Callable[..., Any]]
 """A function `(stack, layer) -> forward` that returns a replacement of the layer's forward function."""
 

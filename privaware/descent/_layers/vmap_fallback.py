@@ -18,8 +18,6 @@ from privaware.descent._per_example import Materialised, PerExampleGradient
 from privaware.descent._stack import Stack, check_batch_first
 from privaware.errors import Refused
 
-__all__ = ["vmap_fallback"]
-
 
 def vmap_fallback(stack: Stack, layer: nn.Module) -> Callable[..., Any]:
     """Return the replacement of the forward function of a module that has no rule, which records per-example gradients.

@@ -16,8 +16,6 @@ from privaware.descent._precision import tf32_allowed, truncated_to_tf32
 from privaware.descent._stack import Stack
 from privaware.kernels import elementwise, group_sums
 
-__all__ = ["StandardisedGradient", "standardised_convolution"]
-
 TF32_TRUNCATION = 2.0**-10
 """Largest relative error of a number that is truncated to TF32."""
 

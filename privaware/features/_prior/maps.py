@@ -12,8 +12,6 @@ from torch.nn import functional
 
 from privaware.models import build
 
-__all__ = ["backbone", "channels_at", "feature_maps", "pooled_maps", "preprocess"]
-
 SIDE = 32
 """Side to which images are resized, in pixels; the network was trained at this size."""
 

@@ -25,8 +25,6 @@ from privaware.features._prior.shipped import (
 )
 from privaware.features._prior.views import POOL, stored_statistics, stored_view_whitening, view_parts
 
-__all__ = ["ViewRows", "glyph_rows", "in_microbatches", "small_rows", "whitened_scattering"]
-
 WHITEN = 0.3
 """Exponent of the whitening."""
 GLYPH_DEPTHS = GLYPH_POOLS = (2,)

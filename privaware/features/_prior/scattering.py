@@ -20,8 +20,6 @@ from privaware.features._prior.maps import SIDE
 from privaware.features._prior.whitening import powers
 from privaware.features._rounded_tensors import symmetric
 
-__all__ = ["COLUMNS", "ScatteringStatistics", "scattering"]
-
 SETTINGS = {"name": "scatter", "J": 2, "L": 8}
 """Description of the scattering feature."""
 CHANNELS = 3 * 81

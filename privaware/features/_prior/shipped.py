@@ -18,20 +18,6 @@ if TYPE_CHECKING:
     from privaware.features._prior.weights import PriorWeights
     from privaware.features._prior.whitening import Whitening
 
-__all__ = [
-    "GLYPH_COLUMNS",
-    "SHIPPED",
-    "SHIPPED_GLYPHS",
-    "SHIPPED_SMALL",
-    "SHIPPED_VIEWS",
-    "SMALL_COLUMNS",
-    "expected_checksum",
-    "scattering_whitening",
-    "stored_student",
-    "stored_weights",
-    "stored_whitening",
-]
-
 FOLDER = Path(__file__).parents[1]
 """Folder of the shipped files."""
 SHIPPED = FOLDER / "prior.safetensors"

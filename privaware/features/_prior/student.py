@@ -22,8 +22,6 @@ from torch.nn import functional
 
 from privaware.features._rounded_tensors import read_rounded
 
-__all__ = ["Student", "StudentShape", "load_student"]
-
 STEM = 5
 """Side in pixels of the filters of the first convolution, which has stride 2."""
 LARGEST_ACTIVATION = 12.0

@@ -30,17 +30,6 @@ from privaware.features._prior.maps import SIDE, feature_maps
 from privaware.features._prior.whitening import Statistics, Whitening
 from privaware.features._rounded_tensors import read_rounded
 
-__all__ = [
-    "POOL",
-    "CodeWhitening",
-    "Dictionary",
-    "ViewStatistics",
-    "stored_statistics",
-    "stored_view_whitening",
-    "view_parts",
-    "views",
-]
-
 SHIFT = 2
 """Number of pixels by which a shifted view is moved, down or up and right or left."""
 MARGINS = (2, 4)

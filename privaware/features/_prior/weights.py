@@ -19,8 +19,6 @@ from privaware.features._prior.scattering import ScatteringStatistics
 from privaware.features._prior.whitening import Statistics
 from privaware.features._rounded_tensors import read_rounded
 
-__all__ = ["PriorWeights", "load"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PriorWeights:

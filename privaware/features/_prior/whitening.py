@@ -24,8 +24,6 @@ from torch import Tensor
 from privaware.errors import WrongInput
 from privaware.features._rounded_tensors import restored_symmetric, symmetric
 
-__all__ = ["Statistics", "Whitening", "powers", "walsh"]
-
 RIDGE = 0.01
 """Ridge as a fraction of the mean eigenvalue over all blocks."""
 SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, -1, 1), (1, -1, 1, -1))

@@ -33,8 +33,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["CLIP", "AdditiveStart"]
-
 START_FRACTION = 0.05
 """Fraction of the budget for the releases before the first step, such as the bias; a regression may take more."""
 

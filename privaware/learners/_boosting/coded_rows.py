@@ -21,8 +21,6 @@ from privaware.learners._boosting.curve_basis import CurveBasis
 from privaware.model import scaled
 from privaware.schema import Column, Schema
 
-__all__ = ["NUMBER_STEPS", "CodedRows", "CodedLayout"]
-
 FINE = 128
 """Number of codes of a number column whose slope is learnt, or more if its levels and `LEAST` need more."""
 

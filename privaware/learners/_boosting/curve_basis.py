@@ -16,8 +16,6 @@ import numpy as np
 
 from privaware.features._fourier import SMOOTH_BITS, smooth_cosines
 
-__all__ = ["CurveBasis"]
-
 SLOPE = 0.75
 """Weight of the slope of a number, relative to its cosines; a sum of few powers of two, so that products are exact."""
 

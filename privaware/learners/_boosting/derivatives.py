@@ -15,8 +15,6 @@ from privaware.exact_sums import MARGIN, Lattice
 from privaware.learners._boosting.coded_rows import CodedLayout
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
-__all__ = ["CELLS", "LATTICE", "MOMENTUM", "derivatives", "logit_cells", "logit_tables", "response"]
-
 LATTICE = Lattice(bound=1 - MARGIN, bits=20)
 """Gradients and second derivatives are clipped to about [-1, 1] and rounded towards zero to multiples of 2^-20."""
 

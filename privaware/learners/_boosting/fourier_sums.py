@@ -34,8 +34,6 @@ from privaware.learners._centring import Centre
 from privaware.learners._row_functions import cosine
 from privaware.noise import Rng
 
-__all__ = ["FEATURE_STEPS", "Amplitudes", "FeatureMeans", "FeatureSums", "learn_amplitudes", "random_frequencies"]
-
 FEATURE_STEPS = 100
 """Steps of gradient descent on the amplitudes."""
 

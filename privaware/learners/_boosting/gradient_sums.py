@@ -19,8 +19,6 @@ from privaware.learners._boosting.coded_rows import NUMBER_STEPS, CodedLayout, C
 from privaware.learners._boosting.derivatives import CELLS, LATTICE, derivatives, logit_cells, logit_tables
 from privaware.noise import Rng
 
-__all__ = ["SECOND_WEIGHT", "ArraySum", "ClassCounts", "GradientSums", "LeafSums", "Lookup", "TargetSums", "as_outputs"]
-
 SECOND_WEIGHT = 0.125
 """Factor on second derivatives, which are released beside gradients; a power of two, so products are exact."""
 

@@ -10,8 +10,6 @@ import numpy as np
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
-__all__ = ["Monotone"]
-
 
 @dataclass(frozen=True)
 class Monotone:

@@ -34,19 +34,6 @@ from privaware.learners._boosting.stages import CodedData, Noises, Start
 from privaware.learners._row_functions import LOG2E, exp2
 from privaware.noise import Rng
 
-__all__ = [
-    "Correction",
-    "GainSums",
-    "OutputSums",
-    "SkewCorrection",
-    "Verdict",
-    "correct",
-    "is_skewed",
-    "judge",
-    "regression_start",
-    "residual_spread",
-]
-
 SPREADS = 2.0 ** np.arange(-8, 0.5, 0.5)
 """Candidate values for the spread of the target, or of residuals, both scaled so that half the target's range is 1."""
 

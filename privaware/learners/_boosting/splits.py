@@ -14,8 +14,6 @@ import numpy as np
 from privaware.learners._boosting.coded_rows import NUMBER_STEPS, CodedLayout
 from privaware.schema import Schema
 
-__all__ = ["Splits", "column_chances", "random_splits"]
-
 ANY_COLUMN = 0.2
 """Least expected fraction of splits whose column is drawn uniformly, because some columns act only with others."""
 

@@ -12,8 +12,6 @@ from privaware.data import ChangingParts
 from privaware.events import NOTHING, Event, Gaussian
 from privaware.learners._boosting.coded_rows import CodedLayout, CodedRows
 
-__all__ = ["Budget", "CodedData", "Curves", "Interactions", "Noises", "Releases", "Stage", "Start"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:

@@ -24,8 +24,6 @@ from privaware.learners._boosting.splits import Splits, random_splits
 from privaware.learners._boosting.stages import Interactions, Releases, Stage
 from privaware.noise import Rng
 
-__all__ = ["RandomTrees"]
-
 DAMPING = 3.0
 """Damping of the leaves of a regression, in standard deviations of the noise of a sum; in a classification it is 1."""
 

@@ -48,20 +48,6 @@ import numpy as np
 
 from privaware.errors import WrongInput
 
-__all__ = [
-    "LEAST_RIDGE",
-    "chaudhuri",
-    "equivalent",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "kifer_epsilon",
-    "plain_epsilon",
-    "pure_epsilon",
-    "redberg_delta",
-    "redberg_epsilon",
-    "tilted_delta",
-]
-
 LEAST_RIDGE = {"logistic": 1.0, "logcosh": 2.0}
 """If `ridge >= LEAST_RIDGE[loss] * R**2 * noise`, the determinant adds no cost under the gamma distribution."""
 

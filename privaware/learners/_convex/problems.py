@@ -23,8 +23,6 @@ import numpy as np
 from privaware.errors import WrongInput
 from privaware.exact_sums import MANTISSA, Lattice, outer_sum, row_lattice
 
-__all__ = ["LOSSES", "TOLERANCE", "ProblemArrays", "ProblemGroup"]
-
 Array = np.ndarray
 
 MAX_COLUMN_PRODUCTS = 2**24

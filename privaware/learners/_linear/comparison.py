@@ -9,8 +9,6 @@ import numpy as np
 
 from privaware.noise import Rng
 
-__all__ = ["DEVIATION", "MEAN_FRACTION", "is_better", "noisy_mean"]
-
 MEAN_FRACTION = 0.8
 """Fraction of the comparison's budget that releases the target mean; the rest releases the gain over that mean."""
 DEVIATION = 1 / 3

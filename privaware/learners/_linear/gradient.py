@@ -28,8 +28,6 @@ from privaware.exact_sums import MARGIN, Lattice, Total, add_outer_sum
 from privaware.learners._linear.comparison import DEVIATION
 from privaware.learners._row_functions import LOG2E, exp2, softmax_numerators
 
-__all__ = ["ROWS", "LinearGradient", "Totals"]
-
 Totals = tuple[Total, Total]
 """Two exact sums over rows: residual times row, and residual.
 

@@ -22,8 +22,6 @@ from privaware.learners._linear.gradient import ROWS, LinearGradient, Totals
 from privaware.model import scaled
 from privaware.noise import PositionDraws, Rng
 
-__all__ = ["PartsGradient"]
-
 ROWS_PER_BLOCK = 2**14
 """Number of rows that are stored with all entries, zeros included, at a time."""
 

@@ -30,17 +30,6 @@ import numpy as np
 from privaware.exact_sums import Lattice
 from privaware.learners._centring import write_affine
 
-__all__ = [
-    "FIRST_STEPS_FRACTION",
-    "MARGIN_CLIP",
-    "Parts",
-    "factors",
-    "part_lengths",
-    "part_weights",
-    "weigh",
-    "with_kept",
-]
-
 FIRST_STEPS_FRACTION = 0.15
 """Fraction of the steps in which all blocks have the same norm."""
 MARGIN_CLIP = 5.0

@@ -15,8 +15,6 @@ from privaware.features.word_codes import WordCodes
 from privaware.learners._fixed_features import feature_for, shape_after
 from privaware.schema import Schema
 
-__all__ = ["architecture", "default_architecture", "expect_tables", "network_feature"]
-
 SEQUENCE = "lstm"
 """Name of the architecture that reads the words of a text in order."""
 FORMS = {

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["GeneratorDraws", "jittered", "mirrored", "shifted", "shifted_mirrored"]
-
 
 @dataclass(frozen=True)
 class GeneratorDraws:

@@ -18,8 +18,6 @@ from torch.nn import functional
 from privaware.learners._networks.journal import ReleaseJournal
 from privaware.learners._networks.plain_descent import Progress, paced
 
-__all__ = ["Condensation", "matching_loss"]
-
 MIN_NORM_PRODUCT = 1e-6
 """Number that is added to the product of two gradient norms, to avoid division by zero."""
 

@@ -20,8 +20,6 @@ import numpy as np
 from privaware._files import atomic_write
 from privaware.errors import WrongInput
 
-__all__ = ["Parts", "ReleaseJournal", "checkpoint_in", "row_digest"]
-
 Parts = dict[str, np.ndarray]
 """Arrays of one release, by name."""
 MARK = "fingerprint"

@@ -19,8 +19,6 @@ import numpy as np
 from privaware.learners._networks.augmentation import GeneratorDraws
 from privaware.noise import Rng
 
-__all__ = ["LR", "PlainDescent", "Progress", "Targets", "of_stage", "of_turn", "paced", "shuffled_batches"]
-
 LR = 0.05
 """Default learning rate."""
 

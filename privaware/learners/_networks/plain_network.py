@@ -24,8 +24,6 @@ from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["PlainNetwork"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlainNetwork(Learner):

@@ -23,8 +23,6 @@ from torch.nn import functional
 from privaware.learners._networks.journal import Parts, ReleaseJournal
 from privaware.learners._networks.plain_descent import Progress, paced
 
-__all__ = ["Denoising", "Langevin", "ScoreNetwork", "ScoreTraining", "noise_levels", "residual_loss"]
-
 KEPT_EVERY = 60.0
 """Seconds between two states of a training that are saved in a journal."""
 

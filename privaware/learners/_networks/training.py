@@ -25,8 +25,6 @@ from privaware.model import Model, scaled
 from privaware.noise import Rng
 from privaware.schema import Schema
 
-__all__ = ["MomentumNetwork", "Network", "layers_with_parameters", "targets_of"]
-
 CLIPS = ("flat", "per_layer", "automatic", "quantile")
 """Names of the rules that clip a row's gradient, which are functions of `privaware.descent`."""
 

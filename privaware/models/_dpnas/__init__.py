@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["edge_ends"]
-
 
 def edge_ends(nodes: int) -> list[tuple[int, int]]:
     """Return (start node, end node) of every edge of a cell, in the order in which a cell lists its operations.

@@ -18,21 +18,6 @@ from torch import Tensor, nn
 from privaware.kernels import dpnas_cell as kernels
 from privaware.models._dpnas import edge_ends
 
-__all__ = [
-    "BlockMaxima",
-    "Cell",
-    "CellGraph",
-    "Edge",
-    "KernelCall",
-    "MaxPool2x2",
-    "PlainGroupNorm",
-    "kernel_calls",
-    "node_states",
-    "run_kernels",
-    "run_kernels_backward",
-    "run_layers",
-]
-
 Edge = tuple[int, int, nn.Module]
 """An edge of a cell: start node, end node and the operation that is applied to the start node."""
 KINDS: dict[type[nn.Module], str] = {

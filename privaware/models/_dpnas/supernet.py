@@ -20,8 +20,6 @@ from privaware.models._layers import he_normal
 if TYPE_CHECKING:
     from privaware.models.dpnas import Dpnas
 
-__all__ = ["SharedCell", "Supernet", "shared_network"]
-
 Cells = tuple[str, ...] | None
 """The name of the operation of each edge, in the order of `edge_ends`; None for all operations on every edge."""
 

@@ -19,8 +19,6 @@ import numpy as np
 from privaware._validate import expect
 from privaware.errors import WrongInput
 
-__all__ = ["Point", "Space", "fill", "names_in", "point_key", "spaces"]
-
 FOLDER = Path(__file__).parent
 """Folder of the spaces that come with the package."""
 FIELDS = ("what", "learner", "choices", "when", "build", "priced")

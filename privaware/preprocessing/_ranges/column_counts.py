@@ -23,24 +23,6 @@ from privaware.noise import LATTICE, Rng
 from privaware.preprocessing._ranges.open_columns import NONE, on_line, ranked_counts, worded
 from privaware.schema import Column
 
-__all__ = [
-    "MAX_CUT_FRACTION",
-    "MAX_TARGET_CUT_FRACTION",
-    "TARGET_WEIGHT",
-    "DECADE_EDGES",
-    "Grids",
-    "KindCounts",
-    "RoundCounts",
-    "Span",
-    "averaged",
-    "common_words",
-    "grid_between",
-    "joint_noise",
-    "located",
-    "narrowed",
-    "word_threshold",
-]
-
 Span = tuple[float, float]
 """A lower and an upper bound."""
 

@@ -10,23 +10,6 @@ import numpy as np
 from privaware.data import COUNTED, Spelt, Words, days_among, is_missing, numbers_of, words_of
 from privaware.schema import DATE_PARTS, GIVEN_BUT_PAID, GIVEN_KINDS, Column, Schema
 
-__all__ = [
-    "NONE",
-    "REFERENCE_DAY",
-    "SLOTS",
-    "as_number",
-    "filled",
-    "filled_by_words",
-    "on_line",
-    "open_columns",
-    "open_target",
-    "outline",
-    "ranked_counts",
-    "released",
-    "single",
-    "worded",
-]
-
 REFERENCE_DAY = 21_915.0
 """Days from 1970-01-01 to 2030-01-01, the day that is zero on the grids of dates."""
 

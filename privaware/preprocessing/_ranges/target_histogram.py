@@ -33,8 +33,6 @@ from privaware.preprocessing._ranges.column_counts import cells
 from privaware.preprocessing._ranges.open_columns import open_target, released
 from privaware.schema import Schema
 
-__all__ = ["TargetHistogramRange"]
-
 SIZES = np.array([float(f"{digit}e{power}") for power in range(-6, 12) for digit in (1, 2, 5)])
 """Positive edges of the grid: 1, 2 and 5 times every power of ten from 1e-6 to 1e11."""
 EDGES = np.concatenate([-SIZES[::-1], [0.0], SIZES])

@@ -37,8 +37,6 @@ from privaware.noise import Rng
 from privaware.preprocessing import Transformation
 from privaware.schema import Schema
 
-__all__ = ["TargetMomentsRange"]
-
 TARGETS = Lattice(bound=1 - MARGIN, bits=30)
 """Multiples of 2^-30 in (-1, 1), to which scaled targets and their squares are rounded."""
 MIN_DEVIATION = 1e-4

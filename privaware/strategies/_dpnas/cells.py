@@ -18,8 +18,6 @@ from privaware.models.dpnas import OPERATIONS
 if TYPE_CHECKING:
     from privaware.strategies._dpnas.controller import Controller
 
-__all__ = ["Cell", "CellSearchResult", "cells_from_indices", "point_of", "uniform_cells"]
-
 Cell = tuple[str, ...]
 """The names of the operations of a cell, in the order of `edge_ends`."""
 

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Controller", "Proposals", "Reinforce"]
-
 
 @dataclass(frozen=True)
 class Proposals:

@@ -40,8 +40,6 @@ from privaware.strategies._dpnas.cells import Cell
 if TYPE_CHECKING:
     from privaware.strategies._dpnas.controller import Reinforce
 
-__all__ = ["CellScorer", "SharedWeights", "restore", "save", "tensors_of"]
-
 
 @dataclass(frozen=True)
 class _CellMomentum:

@@ -21,8 +21,6 @@ from privaware.mechanism import Mechanism, Then
 from privaware.registry import names
 from privaware.schema import Schema
 
-__all__ = ["BESIDE", "Choice", "Stage", "beside_columns", "constant_choice", "constant_learner", "reads_texts"]
-
 MIXED = "mixed"
 """The feature that reads texts or images and the other columns of a table."""
 TEXT_FEATURES = ("hashed", "sentences")

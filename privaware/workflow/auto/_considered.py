@@ -18,8 +18,6 @@ import numpy as np
 
 from privaware.workflow.auto._facts import COMPARISON, MOST_CROSSES
 
-__all__ = ["CHECKED", "SEARCHED", "considered", "is_constant", "settled", "unmet"]
-
 Row = dict[str, Any]
 SEARCHED = "A candidate of the private search, which releases only the best candidate."
 """The reason of a learner in the space of a private search, before the search has run."""

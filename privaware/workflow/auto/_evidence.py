@@ -8,8 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["CLOSE", "benchmark_sentence", "evidence", "wins"]
-
 CLOSE = 0.01
 """Scores that differ by at most this are called equal."""
 MANY_CLASSES = 5

@@ -21,8 +21,6 @@ from privaware.features import _public_photos, _public_text
 from privaware.features.crosses import combinations_of
 from privaware.schema import Schema
 
-__all__ = ["FACTS", "NETWORKS", "QUANTITIES", "Network", "expect_condition", "facts_of", "holds", "resolved"]
-
 Facts = Mapping[str, Any]
 """The values of `FACTS` by name, as `facts_of` returns them."""
 

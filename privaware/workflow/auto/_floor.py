@@ -19,8 +19,6 @@ from privaware import accounting
 from privaware.events import Event, Gaussian, Sampled, leaves
 from privaware.schema import Schema
 
-__all__ = ["Floor", "share_for", "strength"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:

@@ -32,8 +32,6 @@ from privaware.workflow.auto._evidence import benchmark_sentence, wins
 from privaware.workflow.auto._facts import FACTS, NETWORKS, QUANTITIES, expect_condition, facts_of, holds, resolved
 from privaware.workflow.auto._floor import Floor
 
-__all__ = ["CONSTANT", "RELEASES", "Limits", "Policy", "Rule", "choose", "default_policy"]
-
 CONSTANT = "constant"
 """The name that stands for the constant prediction of the task: majority, mean or median."""
 RELEASES = ("bins", "target_range")
