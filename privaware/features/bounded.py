@@ -48,8 +48,8 @@ class Bounded:
         expect_between("bounded", 1e-9, 1e9, norm=self.norm)
 
     def __call__(self, x: np.ndarray, schema: Schema | None = None) -> np.ndarray:
-        rows = x.reshape(len(x), math.prod(x.shape[1:]))
-        rows = np.nan_to_num(rows.astype(np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+        rows = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float32)
+        rows[~np.isfinite(rows)] = 0.0
         largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
         rows /= np.where(largest > 0, largest, 1.0)  # squares of huge or tiny entries would overflow or vanish
         length = np.sqrt(np.square(rows).sum(axis=1, keepdims=True, dtype=np.float64))
