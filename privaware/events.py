@@ -44,6 +44,7 @@ __all__ = [
     "Unproven",
     "ZCDP",
     "describe",
+    "divided_anew",
     "from_json",
     "leaves",
     "to_json",
@@ -338,6 +339,8 @@ class _OneOf(Event):
 class Disjoint(_OneOf):
     """One event for each of several disjoint parts of the rows (parallel composition). The largest cost counts.
 
+    In a `Repeated` event a row is in the same part each time. `divided_anew` is for parts that are drawn anew.
+
     Parameters
     ----------
     events : tuple of Event
@@ -456,6 +459,19 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
             yield from leaves(part, count)
     else:
         yield event, count
+
+
+def divided_anew(event: Event) -> Event:
+    """Return `event` for a release that is repeated and divides the rows anew each time: at least as much cost.
+
+    A `Disjoint` in it becomes part of an `AnyOf`, because a row may be in other parts of the repetitions.
+
+    >>> parts = Disjoint(events=(Gaussian(noise=3.73), Laplace(noise=1.17)))
+    >>> type(divided_anew(parts)).__name__, divided_anew(Pure(epsilon=0.1))
+    ('AnyOf', Pure(epsilon=0.1))
+    """
+    divides = any(isinstance(leaf, Disjoint) for leaf, _ in leaves(event))
+    return AnyOf(events=(event,)) if divides else event
 
 
 def nested(event: Event) -> Iterator[Event]:

@@ -43,7 +43,8 @@ class Facts:
     cap
         The largest number of rows of one unit.
     partitions
-        The names of disjoint parts of the rows, which can be charged separately.
+        The names of disjoint parts of the rows, which can be charged separately. What belongs to a part must not depend
+        on labels if the unit is "label".
     """
 
     limit: float
@@ -66,6 +67,14 @@ class Facts:
     def promise(self) -> tuple[str, int, str]:
         """The unit, the cap and the relation: charges compose only if all three are equal."""
         return self.unit, self.cap, self.relation
+
+    @property
+    def units_in_one_partition(self) -> bool:
+        """Whether neighbours differ in one partition only, so that charges of different partitions do not add up.
+
+        A person may have rows in several partitions, and a row may be replaced by a row of another partition.
+        """
+        return self.unit == "label" or (self.unit == "row" and self.relation == "add_remove")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,8 @@ class Ledger(Summarised):
         relation
             "add_remove" or "replace_one".
         partitions
-            The names of disjoint parts of the rows.
+            The names of disjoint parts of the rows. Only the most costly part counts, unless a unit may be in several:
+            if persons are protected or rows are replaced, the costs of all parts add up.
         who
             The author of the first entry. Default: the user of the system.
 
@@ -444,7 +445,7 @@ class Ledger(Summarised):
 
     def total(self, *more: Event) -> Event:
         """Return all charges composed, and with them `more`, events on all rows that are not charged, as one event."""
-        return total((*spends(self.entries()), *((None, event) for event in more)))
+        return total((*spends(self.entries(), self.facts), *((None, event) for event in more)))
 
     def spent(self, last: int | None = None) -> float:
         """Return the epsilon of all charges, composed, at the delta of the ledger; 0 without charges.
@@ -533,8 +534,8 @@ class Ledger(Summarised):
             note(self.genesis, entry)
         return entry
 
-    def _epsilon(self, entries: Iterable[Entry], *more: tuple[str | None, Event]) -> float:
-        return epsilon_of(total((*spends(entries), *more)), self.delta)
+    def _epsilon(self, entries: Iterable[Entry]) -> float:
+        return epsilon_of(total(spends(entries, self.facts)), self.delta)
 
     def _charge(self, event: Event, *, who: str | None, **values: Any) -> Entry:
         entry = Entry(kind="spend", who=author(who), event=event, **values)
@@ -566,8 +567,7 @@ class Ledger(Summarised):
                     "checkpoint for a new run"
                 )
             return charged
-        assert entry.event is not None
-        would = self._epsilon(entries, (entry.partition, entry.event))
+        would = self._epsilon((*entries, entry))
         limit = limit_of(entries)
         if would <= limit * (1 + SLACK):
             return None

@@ -242,9 +242,12 @@ def charged_together(ledgers: Iterable[HasEntries], event: Event = NOTHING) -> E
     counted: set[str] = set()
     together = event
     for ledger in ledgers:
-        entries = [entry for entry in ledger.entries() if entry.hash not in counted]
+        every = ledger.entries()
+        entries = [entry for entry in every if entry.hash not in counted]
         counted |= {entry.hash for entry in entries}
-        together = together + total(spends(entries))
+        if entries:
+            assert every[0].facts is not None
+            together = together + total(spends(entries, every[0].facts))
     return together
 
 

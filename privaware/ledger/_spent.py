@@ -10,7 +10,7 @@ from privaware import accounting
 from privaware._rounded import number
 from privaware.errors import PrivawareError, Refused
 from privaware.events import NOTHING, AnyOf, Composed, Disjoint, Event, leaves
-from privaware.ledger._entry import Entry
+from privaware.ledger._entry import Entry, Facts
 
 SLACK = 1e-9
 """Relative amount by which the total may exceed the limit, for rounding errors."""
@@ -25,9 +25,13 @@ def limit_of(entries: Iterable[Entry]) -> float:
     return limits[-1]
 
 
-def spends(entries: Iterable[Entry]) -> Iterator[tuple[str | None, Event]]:
-    """Yield the partition that each charge among `entries` used (None: all rows), and its event, in order."""
-    return ((entry.partition, entry.event) for entry in entries if entry.event is not None)
+def spends(entries: Iterable[Entry], facts: Facts) -> Iterator[tuple[str | None, Event]]:
+    """Yield the partition that each charge among `entries` used (None: all rows), and its event, in order.
+
+    `facts` are those of the ledger. Every partition is None if a unit may be in several partitions.
+    """
+    alone = facts.units_in_one_partition
+    return ((entry.partition if alone else None, entry.event) for entry in entries if entry.event is not None)
 
 
 def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
@@ -36,20 +40,22 @@ def total(paid: Iterable[tuple[str | None, Event]]) -> Event:
     The result is the composition of all events on all rows, plus one `Disjoint` with the composition of each named
     partition: a row is in one named partition only, so only the most costly one counts.
 
-    An event may itself contain a `Disjoint`. Each charge divides the rows anew, so in two charges with equal `Disjoint`
-    events a row may be in different parts. Therefore a `Disjoint` that is in more than one charge is replaced by
-    `AnyOf`: at every epsilon its worst part counts, which costs slightly more. All `Disjoint` events of the charges are
+    An event may itself contain a `Disjoint`. Each charge divides the rows anew, and so does each event of a composition
+    within a charge. So a row may be in different parts of equal `Disjoint` events. Therefore a `Disjoint` that occurs
+    more than once is replaced by `AnyOf`: at every epsilon its worst part counts, which costs slightly more. (A
+    `Repeated` event is one occurrence: a row is in the same part each time.) All `Disjoint` events of the charges are
     replaced if the product of their numbers of parts exceeds `MAX_CHOICES`.
     """
     counts: dict[str | None, Counter[Event]] = {None: Counter()}
-    splits: Counter[Event] = Counter()
+    splits: Counter[Disjoint] = Counter()
     for partition, event in paid:
         counted = Counter[Event]()
         for leaf, times in leaves(event):
             counted[leaf] += times
+            if isinstance(leaf, Disjoint):
+                splits[leaf] += 1
         counts.setdefault(partition, Counter()).update(counted)
-        splits.update({leaf: 1 for leaf in counted if isinstance(leaf, Disjoint)})
-    too_many = math.prod(len(leaf.events) for leaf in splits if isinstance(leaf, Disjoint)) > MAX_CHOICES
+    too_many = math.prod(len(leaf.events) for leaf in splits) > MAX_CHOICES
     as_worst_part = {leaf for leaf, runs in splits.items() if too_many or runs > 1}
     everywhere = _composed(counts.pop(None), as_worst_part)
     parts = tuple(_composed(count, as_worst_part) for count in counts.values())
@@ -113,7 +119,7 @@ def overspent(entries: tuple[Entry, ...]) -> Iterator[str]:
     for end in (*changes, len(entries)):
         now = entries[:end]
         try:
-            spent = epsilon_of(total(spends(now)), facts.delta)
+            spent = epsilon_of(total(spends(now, facts)), facts.delta)
         except PrivawareError as problem:
             yield f"the epsilon of the events up to entry {end - 1} cannot be computed: {problem}"
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from privaware import accounting
 from privaware.errors import WrongInput
-from privaware.events import AnyOf, Event, Laplace
+from privaware.events import AnyOf, Event, Laplace, divided_anew
 from privaware.learners import ResumableLearner
 from privaware.mechanism import Mechanism
 from privaware.model import Model
@@ -49,11 +49,13 @@ class TrialPrice:
     def training(self, schema: Schema, noise: float, share: float = 1.0) -> Event:
         """Return the cost of one training that covers every candidate: the event in `declared`, or `AnyOf` all of them.
 
+        A training that divides the rows itself (`Disjoint`) does so anew for each candidate (`divided_anew`).
+
         `noise` is the noise multiplier of the first candidate, `space.priced_points()[0]`. A training runs the fraction
         `share` of its steps.
         """
         events = self.declared(schema, noise, share)
-        return events[0] if len(events) == 1 else AnyOf(events=events)
+        return divided_anew(events[0]) if len(events) == 1 else AnyOf(events=events)
 
     def declared(self, schema: Schema, noise: float, share: float = 1.0) -> tuple[Event, ...]:
         """Return the different costs that the trainings of candidates have: one event for each.

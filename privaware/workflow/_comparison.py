@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privaware.data import Data
-from privaware.events import NOTHING, Disjoint, Event, Gaussian
+from privaware.events import NOTHING, Disjoint, Event, Gaussian, divided_anew
 from privaware.exact_sums import Lattice
 from privaware.learners import PopulationLearner
 from privaware.mechanism import Mechanism
@@ -79,7 +79,7 @@ class Comparison:
         counted: dict[Event, int] = {}
         for side in self.sides:
             for multiplier in side.noises:
-                event = side.mechanism.cost(schema_part.keep(side.columns), multiplier * noise)
+                event = divided_anew(side.mechanism.cost(schema_part.keep(side.columns), multiplier * noise))
                 counted[event] = counted.get(event, 0) + self.repeats
         return sum((count * event for event, count in counted.items()), start=NOTHING)
 

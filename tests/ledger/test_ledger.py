@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from privaware import accounting
 from privaware.errors import BudgetExceeded, Refused, WrongInput, naming_options
 from privaware.events import NOTHING, Event, Gaussian, Laplace, Unproven
-from privaware.ledger import Ledger, _chain, _lock
+from privaware.ledger import Ledger, _chain, _lock, spent_together
 from tests.ledger.books import DELTA, filled, pure
 
 pytestmark = pytest.mark.usefixtures("adding")
@@ -99,6 +99,20 @@ def test_disjoint_partitions_cost_their_maximum(ledger: Ledger) -> None:
     ledger.spend(pure(0.2), what="all rows")
     with pytest.raises(BudgetExceeded):
         ledger.spend(pure(0.3), what="a part", partition="right")
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    "facts", [{"unit": "patient", "cap": 3}, {"relation": "replace_one"}], ids=["person", "replaced"]
+)
+def test_partitions_add_up_where_a_unit_may_be_in_two(tmp_path: Path, facts: dict[str, Any]) -> None:
+    ledger = Ledger.create(tmp_path / "b.ledger", limit=1.0, delta=DELTA, partitions=("left", "right"), **facts)
+    ledger.spend(pure(0.7), what="a part", partition="left")
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(pure(0.7), what="a part", partition="right")
+    ledger.spend(pure(0.2), what="a part", partition="right")
+    both = pytest.approx(accounting.epsilon(pure(0.7) + pure(0.2), DELTA), rel=5e-3)
+    assert (ledger.spent(), spent_together([ledger], DELTA)) == (both, both)
 
 
 def test_unknown_partition_is_refused(ledger: Ledger) -> None:

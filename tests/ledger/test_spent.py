@@ -30,6 +30,16 @@ def test_repeated_disjoint_splits_count_a_row_in_different_parts(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("real")
+def test_equal_disjoint_splits_of_one_charge_are_of_their_own(tmp_path: Path) -> None:
+    """Noises at which two runs in either part cost epsilon 1; one in each part costs 1.15."""
+    split = Disjoint(events=(Gaussian(noise=5.2771), Laplace(noise=2.0005)))
+    ledger = Ledger.create(tmp_path / "a.ledger", limit=9.0, delta=1e-5)
+    ledger.spend(split + split, what="two searches")
+    assert accounting.epsilon(split + split, 1e-5) <= ledger.spent() <= 1.05 * accounting.epsilon(split + split, 1e-5)
+    assert _spent.total([(None, 2 * split)]) == 2 * split
+
+
+@pytest.mark.usefixtures("real")
 def test_many_disjoint_splits_are_bounded_together() -> None:
     pairs = [(Gaussian(noise=9.0 + at), Laplace(noise=4.0 + at)) for at in range(7)]
     total = _spent.total((None, Disjoint(events=pair)) for pair in pairs)

@@ -8,11 +8,12 @@ import pytest
 
 from privaware import accounting
 from privaware.errors import WrongInput
-from privaware.events import AnyOf, Disjoint, Gaussian, Laplace, Selected, leaves
+from privaware.events import AnyOf, Disjoint, Event, Gaussian, Laplace, Selected, leaves
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.majority import Majority
 from privaware.models.spaces import Space
 from privaware.noise import Rng
+from privaware.schema import Schema
 from privaware.strategies._price import truncated
 from privaware.strategies._search import Search
 from privaware.strategies._strategy import TrialCount
@@ -37,6 +38,19 @@ def test_cost_is_composition_or_private_selection() -> None:
     kinds = [leaf for leaf, _ in leaves(secret.cost(SCHEMA, 2.0))]
     assert all(isinstance(leaf, Selected) for leaf in kinds)
     assert [leaf.mean for leaf in kinds] == [4.0, 3.0]  # type: ignore[attr-defined]
+
+
+class Divided(Majority):
+    parts = (Gaussian(noise=3.73), Laplace(noise=1 / 0.85))
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Disjoint(events=self.parts)
+
+
+def test_each_candidate_may_divide_the_rows_anew() -> None:
+    search = Search(space=SPACE, strategy=Paas(generations=1, population=2), build=lambda settings: Divided())
+    mixed = accounting.epsilon(Divided.parts[0] + Divided.parts[1], 1e-5)
+    assert accounting.epsilon(2 * search.model_cost(SCHEMA, 2.0), 1e-5) >= mixed
 
 
 def test_private_selection_costs_less_than_composition() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privaware import accounting
-from privaware.events import Disjoint
+from privaware.events import Disjoint, Event, Gaussian, Laplace
 from privaware.learners._fixed_features import feature_for, linear_model, rows_of
 from privaware.learners.dpsgd import DpSgd
 from privaware.learners.linear import Linear
@@ -32,6 +32,23 @@ def comparison(**changed: Any) -> Comparison:
         Side(mechanism=Linear(steps=2), columns=BOTH, noises=(3.0, 1.5)),
     )
     return Comparison(**{"sides": sides, "repeats": 2, "held_out": 0.25, "score_noise": 2.0, **changed})
+
+
+class Divided(Majority):
+    """Parts of which neither dominates the other: a row in one part of one training and in the other of the next."""
+
+    parts = (Gaussian(noise=3.73), Laplace(noise=1 / 0.85))
+
+    def cost(self, schema: Schema, noise: float) -> Event:
+        return Disjoint(events=self.parts)
+
+
+def test_each_training_divides_the_rows_anew() -> None:
+    sides = (Side(mechanism=Divided(), columns=BOTH, noises=(1.0,)),)
+    mixed = accounting.epsilon(Divided.parts[0] + Divided.parts[1], 1e-5)
+    assert accounting.epsilon(comparison(sides=sides).trainings(TABLE), 1e-5) >= mixed
+    repeated = accounting.epsilon(2 * Disjoint(events=Divided.parts), 1e-5)
+    assert repeated < mixed
 
 
 def test_comparison_passes_the_mechanism_checks() -> None:
