@@ -183,6 +183,16 @@ def test_p24_mixing_in_a_microbatch_of_the_run_is_refused(monkeypatch):
         train(recipe(), module=calling(centred_if_many), data=(x, y))
 
 
+def test_probe_of_a_module_with_hooks_is_not_cached():
+    module, case = nn.Linear(4, 3), (cross_entropy, [torch.rand(6, 4)], torch.zeros(6, dtype=torch.long), "cpu")
+    mixing = []
+    module.register_forward_hook(lambda _, inputs, outputs: outputs - outputs.mean(0) if mixing else None)
+    _probe.needs_materialising(module, *case)
+    mixing.append(True)
+    with pytest.raises(Refused, match="not independent"):
+        _probe.needs_materialising(module, *case)
+
+
 def cox(outputs, targets):
     """Cox's partial likelihood of targets (time, event), which compares examples only if there is an event."""
     risk = (targets[None, :, 0] >= targets[:, None, 0]).float()
