@@ -29,7 +29,7 @@ def check_layers(module: nn.Module) -> None:
                 f"{where} is batch norm with statistics of the batch, so no per-example gradient can be bounded; "
                 "train the copy that privaware.descent.replace_batch_norm(module) returns"
             )
-        if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
+        if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and (layer.max_norm or layer.scale_grad_by_freq):
             raise Refused(f"{where} is an embedding whose entries interact; leave max_norm and scale_grad_by_freq off")
         if any(nn.parameter.is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
             raise Refused(f"{where} is not initialised yet; call the module once on synthetic examples first")

@@ -2,19 +2,23 @@
 
 Only the shapes and types of the inputs are used. A module is refused unless all of these hold:
 
-1. Examples do not influence each other's losses, and no buffer changes.
+1. Examples do not influence each other's losses, and no parameter or buffer changes in a forward pass.
 2. The per-example norms and the clipped sums of the engine agree with autograd.
 3. With TF32 products, the clipped sums may deviate by rounding, but no clipped per-example gradient exceeds the
    clipping norm by more than `TF32_MARGIN` allows.
 4. In microbatches of the run's shape, an example's gradient does not depend on its slot (its place in the microbatch).
 5. Only dropout layers draw random numbers in a forward pass, because only their masks belong to single examples.
+
+The probe sees some calls only. A module that behaves otherwise on other values, or after many calls, is not found
+(`docs/security.md`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +29,7 @@ from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
+from privaware.descent._layers.dropout import has_dropout
 from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import example_losses
 from privaware.descent._precision import TF32_MARGIN, matmul_precision, tf32_allowed
@@ -46,6 +51,15 @@ EXAMPLES = 3
 AUGMENTED = 8
 """Number of synthetic examples with which `check_augment` tries a function."""
 
+SMALL = 1e-3
+"""Trainable values below this are replaced for the probe, because behind a weight of zero nothing would be seen."""
+
+WIDTHS = (6.0, 600.0)
+"""Lengths of the intervals around 0 from which unusual synthetic values are drawn; usual ones lie in [0, 1]."""
+
+IGNORED = -100
+"""Class number that losses of PyTorch ignore by default."""
+
 FLOAT32_TOLERANCE = 2e-3
 """Largest relative error of norms and of clipped sums in float32."""
 
@@ -54,6 +68,9 @@ TF32_TOLERANCE = 0.05
 
 TF32_ROTATION = 0.25
 """Largest distance of a clipped sum from the correct sum, divided by `EXAMPLES` times the clipping norm."""
+
+CROWD = 32
+"""Number of synthetic examples with which it is tried whether a module of unknown code mixes larger batches."""
 
 MAX_DRAWS = 3
 """Number of sets of synthetic examples to try, because rounding may switch a unit whose input is almost zero.
@@ -92,11 +109,19 @@ class _Case:
     inputs: tuple[Tensor, ...]
     targets: Tensor
 
-    def losses(self, inputs: tuple[Tensor, ...], targets: Tensor | None = None) -> Tensor:
-        targets = self.targets if targets is None else targets
+    def outputs(self, inputs: tuple[Tensor, ...]) -> Any:
+        with self._seeded():
+            return self.module(*inputs)
+
+    def losses(self, outputs: Any, targets: Tensor) -> Tensor:
+        with self._seeded():
+            return example_losses(self.loss, outputs, targets, [], len(targets))
+
+    @contextlib.contextmanager
+    def _seeded(self) -> Iterator[None]:
         with torch.random.fork_rng(devices=[self.targets.device] if self.targets.is_cuda else []):
             torch.manual_seed(2**31)
-            return example_losses(self.loss, self.module(*inputs), targets, [], EXAMPLES)
+            yield
 
     def batch(self, part: slice, models: int) -> Batch:
         """Return the synthetic examples of the slice `part`, repeated for each of `models` models."""
@@ -136,8 +161,7 @@ def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts:
     other packages than torch and this one may change without notice, and so may buffers.
     """
     shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
-    kinds = {type(part).__module__ for part in module.modules()}
-    ours = getattr(loss, "__module__", "") == LOSS_MODULE and all(kind.startswith(FIXED_CODE) for kind in kinds)
+    ours = getattr(loss, "__module__", "") == LOSS_MODULE and not _has_other_code(module)
     if not ours or any(True for _ in module.buffers()):
         return None
     try:
@@ -146,6 +170,13 @@ def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts:
     except (NoFingerprint, TypeError):
         return None
     return key
+
+
+def _has_other_code(module: nn.Module) -> bool:
+    """Return whether a forward pass of `module` runs hooks, or code of other packages than torch and this one."""
+    parts = list(module.modules())
+    hooks = any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
+    return hooks or not all(type(part).__module__.startswith(FIXED_CODE) for part in parts)
 
 
 def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Tensor, device: Any, models: int) -> bool:
@@ -157,14 +188,44 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         synthetic_targets = targets.new_zeros((EXAMPLES, *targets.shape[1:]))
         draws = [synthetic_inputs(inputs, EXAMPLES, at) for at in range(MAX_DRAWS)]
         cases = [_Case(probe, loss, draw, synthetic_targets) for draw in draws]
+        _fill_small(cases[0])
         _check_isolation(cases)
+        foreign = _has_other_code(probe)
+        if foreign:
+            _check_crowd(cases[0])
+        if foreign or getattr(loss, "__module__", "") != LOSS_MODULE:
+            _check_unusual(cases)
         probe.eval()
         _autograd_gradients(cases[0])  # refuses parameters without a gradient
-        materialise = _choose(cases, (1,) if models == 1 else (1, 2), tf32)
+        counts = (1,) if models == 1 else (1, 2)
+        materialise = _choose(cases, counts, tf32)
         for part, trained in zip(probe.modules(), module.modules(), strict=True):
             part.training = trained.training
         _check_draws(stacked([probe], device=device, materialise=materialise), cases[0])
+        if foreign:
+            for part in probe.modules():
+                part.training = part.training and not has_dropout(part)
+            _choose(cases, counts, tf32, (materialise,))  # other code may compute other gradients in training mode
         return materialise
+
+
+def _fill_small(case: _Case) -> None:
+    """Replace small trainable values of a module by random ones, if its losses then are finite.
+
+    Many modules begin with a last layer or a branch of zeros. Then losses depend neither on other examples nor on
+    earlier layers yet, so no check would see what these layers do.
+    """
+    generator = torch.Generator().manual_seed(2**31)
+    given = [(p, p.detach().clone()) for p in case.module.parameters() if p.requires_grad and p.is_floating_point()]
+    for parameter, values in given:
+        size = 0.5 if values.ndim < 2 else (len(values) / max(values.numel(), 1)) ** 0.5
+        random = torch.rand(values.shape, generator=generator, dtype=torch.float64) - 0.5
+        random = (random + 0.5 * random.sign()) * size
+        parameter.data = torch.where(values.abs() < SMALL, random.to(values), values)
+    with torch.no_grad():
+        if not case.losses(case.outputs(case.inputs), case.targets).isfinite().all():
+            for parameter, values in given:
+                parameter.data = values
 
 
 def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Tensor, copies: int) -> None:
@@ -187,9 +248,13 @@ def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Ten
     before = augmented(examples, numbers)
     alike = _near(augmented(examples[order], numbers[order]), before[order])
     for at in range(AUGMENTED):
-        after = augmented(_replaced(examples, at, _flipped(examples[at])), numbers)
         others = [other for other in range(AUGMENTED) if other != at]
+        after = augmented(_replaced(examples, at, _flipped(examples[at])), numbers)
         alike = alike and _near(after[others], before[others])
+        for width in () if inputs.is_cuda else WIDTHS:  # a failure on a GPU could end the process
+            with contextlib.suppress(Exception):  # a function may raise anything for values that it does not expect
+                after = augmented(_replaced(examples, at, _widened(examples[at], width)), numbers)
+                alike = alike and _near(after[others], before[others])
     if not alike:
         raise Refused(
             "the function augment changes an example by other examples, by its place in the batch, or by random "
@@ -226,17 +291,52 @@ def check_slots(
         )
 
 
+def check_neighbours(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False, tolerance: float = 0.0) -> None:
+    """Raise `Refused` if another example in the first slot changes the gradient norms of examples in other slots.
+
+    A slot is a place in a microbatch. Every slot of `batch` holds the same example. A module may behave otherwise in a
+    microbatch of this size than with the few examples of the probe. The other arguments are as in `check_slots`.
+    """
+    slots = batch.examples // stack.models
+    changed = []
+    for item in batch.inputs:
+        changed.append(item.clone())
+        first = changed[-1].view(stack.models, slots, -1, *item.shape[1:])[:, 0]
+        first.copy_(_flipped(first))
+    modes = [(part, part.training) for part in stack.module.modules()]
+    for part, training in modes:
+        part.training = training and not has_dropout(part)
+    try:
+        before, after = (
+            _example_norms(stack, loss, each, bf16)[:, 1:] for each in (batch, replace(batch, inputs=tuple(changed)))
+        )
+    finally:
+        for part, training in modes:
+            part.training = training
+    if not bool((after - before).abs().le(tolerance * before).all()):
+        raise Refused(
+            f"the examples are not independent in microbatches of {slots}: another example changed their gradients, so "
+            "no per-example gradient can be bounded; remove what computes over the batch dimension"
+        )
+
+
 def _check_draws(stack: Stack, case: _Case) -> None:
-    """Raise `Refused` if a forward pass draws random numbers in another way than by dropout layers that have a rule.
+    """Raise `Refused` if a forward pass changes parameters, or draws random numbers but by dropout layers with a rule.
 
     Such random numbers depend on how many examples came before, and the state of torch's generator would reveal it.
     """
     states, outputs = [_generator_states(stack.device)], []
+    version, theta = stack.theta._version, stack.theta.clone()
     for _ in range(2):
         draws = ExampleDraws(torch.arange(EXAMPLES, device=stack.device))
         output, _ = stack.forward(case.inputs, EXAMPLES, draws)
         outputs.append([part for part in torch.utils._pytree.tree_leaves(output) if isinstance(part, Tensor)])
         states.append(_generator_states(stack.device))
+    if stack.theta._version != version or not torch.equal(stack.theta, theta):
+        raise Refused(
+            f"{type(case.module).__name__} changes its parameters in its forward pass, which would release the "
+            "examples without noise; leave max_norm of embeddings off, and change parameters in the optimiser only"
+        )
     moved = any(not torch.equal(one, two) for state in states[1:] for one, two in zip(states[0], state, strict=True))
     pairs = zip(*outputs, strict=True)
     alike = all(torch.allclose(one, two, rtol=1e-3, atol=1e-5, equal_nan=True) for one, two in pairs)
@@ -263,14 +363,16 @@ def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor
     return squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
 
 
-def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bool:
+def _choose(
+    cases: list[_Case], model_counts: tuple[int, ...], tf32: bool, choices: Sequence[bool] = (False, True)
+) -> bool:
     """Return False if the layer rules agree with autograd, True if only the fallback does; else raise `Refused`.
 
     Gradients are compared for each number of models in `model_counts`. It is enough if they agree on the first of
-    `cases`, or on all others. With `tf32` they must also agree in TF32, on one case at least.
+    `cases`, or on all others. With `tf32` they must also agree in TF32, on one case at least. Only `choices` are tried.
     """
     problem: Exception | str = ""
-    for materialise in (False, True):
+    for materialise in choices:
         exact = partial(_agrees_in_float32, model_counts=model_counts, materialise=materialise)
         rounded = partial(_agrees_in_tf32, models=model_counts[-1], materialise=materialise)
         try:
@@ -293,21 +395,16 @@ def _choose(cases: list[_Case], model_counts: tuple[int, ...], tf32: bool) -> bo
 def _check_isolation(cases: Sequence[_Case]) -> None:
     """Raise `Refused` if changing the inputs or the target of one example changes another example's loss, or a buffer.
 
-    Each example is changed in turn, because a module may compute with the first or the last example of a batch only.
+    Each example is changed in turn, because a module may compute with the first or the last example of a batch only. A
+    loss may drop an example by comparing it with others, so several other inputs are tried. A loss may compare the
+    targets, so they are tried as all 0, as all 1, and as different ones.
     """
     case, module = cases[0], cases[0].module
     before = {name: value.clone() for name, value in module.named_buffers()}
-    with torch.no_grad():
-        losses = case.losses(case.inputs).view(EXAMPLES, -1)
-        for at in range(EXAMPLES):
-            others = [other for other in range(EXAMPLES) if other != at]
-            for inputs, targets in _with_other_example(cases, at):
-                changed = case.losses(inputs, targets).view(EXAMPLES, -1)
-                if not _near(losses[others], changed[others]):
-                    raise Refused(
-                        "the examples are not independent: changing one example changed another example's loss, so no "
-                        "per-example gradient can be bounded; remove what computes over the batch dimension"
-                    )
+    mixed = synthetic_inputs([case.targets], EXAMPLES)[0]
+    alternating = _replaced(case.targets, 1, _flipped(case.targets[1]))
+    targets = [(each, _flipped(each)) for each in (case.targets, _flipped(case.targets), alternating, mixed)]
+    _expect_alone(case, [tuple(map(_flipped, case.inputs)), *(draw.inputs for draw in cases[1:])], targets)
     for name, value in module.named_buffers():
         if not torch.equal(value, before[name]):
             raise Refused(
@@ -315,16 +412,82 @@ def _check_isolation(cases: Sequence[_Case]) -> None:
             )
 
 
-def _with_other_example(cases: Sequence[_Case], at: int) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-    """Yield inputs and targets that differ from those of `cases[0]` in the example `at`: other inputs, then a target.
+def _check_crowd(case: _Case) -> None:
+    """Raise `Refused` if the first of many examples influences the others, because few may be treated otherwise."""
+    inputs, targets = synthetic_inputs(case.inputs, CROWD), case.targets[:1].repeat_interleave(CROWD, 0)
+    changed = tuple(_replaced(items, 0, _flipped(items[0])) for items in inputs)
+    with torch.no_grad():
+        _expect_near(*(case.losses(case.outputs(items), targets)[1:] for items in (inputs, changed)))
 
-    A loss may drop an example by comparing it with others, so the inputs of each other case are tried too.
+
+def _expect_near(losses: Tensor, changed: Tensor) -> None:
+    """Raise `Refused` unless the losses of unchanged examples are equal, but for rounding, to those before a change."""
+    if not _near(losses.detach(), changed.detach()):
+        raise Refused(
+            "the examples are not independent: changing one example changed another example's loss, so no "
+            "per-example gradient can be bounded; remove what computes over the batch dimension"
+        )
+
+
+def _check_unusual(cases: Sequence[_Case]) -> None:
+    """Raise `Refused` if examples influence each other when numbers are large or negative, or classes are ignored.
+
+    Module and loss need not accept such values: where they fail, nothing is found. Copies are tried on the CPU, because
+    such a failure on a GPU could end the process.
     """
-    case = cases[0]
-    for other in (tuple(map(_flipped, case.inputs)), *(draw.inputs for draw in cases[1:])):
-        pairs = zip(case.inputs, other, strict=True)
-        yield tuple(_replaced(items, at, changed[at]) for items, changed in pairs), case.targets
-    yield case.inputs, _replaced(case.targets, at, _flipped(case.targets[at]))
+    usual, other = (tuple(item.cpu() for item in case.inputs) for case in cases[:2])
+    zeros = cases[0].targets.cpu()
+    trials: list[tuple[Any, list[Any], list[tuple[Tensor, Tensor]]]] = []
+    if any(item.is_floating_point() for item in usual):
+        wide, wider = (tuple(_widened(item, width) for item in other) for width in WIDTHS)
+        trials = [(one, [new], [(zeros, zeros)]) for one, new in ((usual, wide), (usual, wider), (wide, usual))]
+    trials += [(usual, [], [(zeros, new), (_flipped(zeros), new)]) for new in _unusual_targets(zeros)]
+    try:
+        probe = copy.deepcopy(cases[0].module).cpu()
+    except Exception:
+        return
+    for inputs, others, targets in trials:
+        try:
+            _expect_alone(_Case(probe, cases[0].loss, inputs, zeros), others, targets)
+        except Refused:
+            raise
+        except Exception:  # a module may raise anything for values that it does not expect
+            continue
+
+
+def _unusual_targets(targets: Tensor) -> list[Tensor]:
+    if targets.is_floating_point():
+        return [_widened(synthetic_inputs([targets], EXAMPLES)[0], width) for width in WIDTHS]
+    return [torch.full_like(targets, IGNORED)] if targets.dtype == torch.int64 else []
+
+
+def _widened(values: Tensor, width: float) -> Tensor:
+    """Return floats in [0, 1] as floats in `[-width / 2, width / 2]`, and other values unchanged."""
+    return (values - 0.5) * width if values.is_floating_point() else values
+
+
+def _expect_alone(case: _Case, others: Sequence[tuple[Tensor, ...]], targets: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Raise `Refused` if the inputs or the target of one example change the loss of another one.
+
+    Each example of `case` gets its inputs in each of `others` in turn, with each of the first tensors of `targets`;
+    and then its target in the second tensor. Gradients are enabled as in a training.
+    """
+
+    def expect_near(losses: Tensor, changed: Tensor, at: int) -> None:
+        kept = [other for other in range(EXAMPLES) if other != at]
+        _expect_near(*(each.view(EXAMPLES, -1)[kept] for each in (losses, changed)))
+
+    with torch.enable_grad():
+        outputs = case.outputs(case.inputs)
+        before = [case.losses(outputs, values) for values, _ in targets]
+        for at in range(EXAMPLES):
+            for other in others:
+                pairs = zip(case.inputs, other, strict=True)
+                changed = case.outputs(tuple(_replaced(items, at, new[at]) for items, new in pairs))
+                for losses, (values, _) in zip(before, targets, strict=True):
+                    expect_near(losses, case.losses(changed, values), at)
+            for losses, (values, new) in zip(before, targets, strict=True):
+                expect_near(losses, case.losses(outputs, _replaced(values, at, new[at])), at)
 
 
 def _flipped(item: Tensor) -> Tensor:
@@ -341,7 +504,7 @@ def _autograd_gradients(case: _Case) -> list[dict[str, Tensor]]:
     """Return each example's gradients by autograd; raise `Refused` if a trainable parameter has no gradient."""
     named = {name: p for name, p in case.module.named_parameters() if p.requires_grad}
     by_example = []
-    for loss in case.losses(case.inputs):
+    for loss in case.losses(case.outputs(case.inputs), case.targets):
         gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True, retain_graph=True)
         unused = [name for name, g in zip(named, gradients, strict=True) if g is None]
         if unused:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import nn
 
 from privaware.descent import clipped_sum, cross_entropy, replace_batch_norm
-from privaware.errors import WrongInput
+from privaware.errors import Refused, WrongInput
 from tests.descent.small_training import examples
 
 
@@ -20,3 +21,11 @@ def test_replace_batch_norm_makes_a_module_trainable():
 def test_batch_norm_is_not_replaced_by_no_group():
     with pytest.raises(WrongInput, match="expected groups as a whole number >= 1, got 0"):
         replace_batch_norm(nn.Sequential(nn.BatchNorm1d(6)), groups=0)
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_embeddings_that_shorten_their_entries_are_refused(kind):
+    module = nn.Sequential(kind(10, 4, max_norm=1.0), nn.Flatten(), nn.Linear(4, 3))
+    tokens = torch.zeros(6, 1, dtype=torch.long)
+    with pytest.raises(Refused, match="leave max_norm and scale_grad_by_freq off"):
+        clipped_sum(module, cross_entropy, tokens, tokens[:, 0], 1.0)

@@ -122,6 +122,160 @@ def test_p24_a_loss_that_compares_targets_or_losses_is_refused(loss):
         clipped_sum(net(), loss, x, y, 1.0)
 
 
+def calling(function, layer=None):
+    """Return a module that calls `function(inputs, module)` and then a linear layer."""
+
+    class Calling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = layer or nn.Linear(4, 3)
+
+        def forward(self, inputs):
+            return self.inner(function(inputs, self))
+
+    return Calling()
+
+
+def without_weights():
+    layer = nn.Linear(4, 3)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def centred_where_negative(inputs, module):
+    return inputs - inputs.clamp(max=0).mean(0)
+
+
+def scaled_if_large(inputs, module):
+    return inputs / 255 if inputs.max() > 1 else inputs
+
+
+def centred_with_gradients(inputs, module):
+    return inputs - inputs.mean(0) if torch.is_grad_enabled() else inputs
+
+
+def centred_if_many(inputs, module):
+    return inputs - inputs.mean(0) if len(inputs) > 8 else inputs
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        calling(lambda inputs, module: inputs - inputs.mean(0), without_weights()),
+        calling(centred_where_negative),
+        calling(scaled_if_large),
+        calling(centred_with_gradients),
+        calling(centred_if_many),
+    ],
+    ids=["behind zeros", "negative", "large", "with gradients", "many"],
+)
+def test_p24_mixing_that_few_usual_examples_hide_is_refused(module):
+    x, y = examples(6)
+    with pytest.raises(Refused, match="not independent"):
+        clipped_sum(module, cross_entropy, x, y, 1.0)
+
+
+def test_p24_mixing_in_a_microbatch_of_the_run_is_refused(monkeypatch):
+    monkeypatch.setattr(_probe, "CROWD", 2)
+    x, y = examples(60)
+    with pytest.raises(Refused, match="not independent in microbatches of"):
+        train(recipe(), module=calling(centred_if_many), data=(x, y))
+
+
+def test_probe_of_a_module_with_hooks_is_not_cached():
+    module, case = nn.Linear(4, 3), (cross_entropy, [torch.rand(6, 4)], torch.zeros(6, dtype=torch.long), "cpu")
+    mixing = []
+    module.register_forward_hook(lambda _, inputs, outputs: outputs - outputs.mean(0) if mixing else None)
+    _probe.needs_materialising(module, *case)
+    mixing.append(True)
+    with pytest.raises(Refused, match="not independent"):
+        _probe.needs_materialising(module, *case)
+
+
+def cox(outputs, targets):
+    """Cox's partial likelihood of targets (time, event), which compares examples only if there is an event."""
+    risk = (targets[None, :, 0] >= targets[:, None, 0]).float()
+    return targets[:, 1] * (torch.log((risk * outputs[:, 0].exp()[None]).sum(1) + 1e-9) - outputs[:, 0])
+
+
+def ranked(outputs, targets):
+    above = (targets[:, None] > targets[None]).float()
+    return (above * (1 - outputs[:, :1] + outputs[:, :1].T).clamp(min=0)).sum(1)
+
+
+def mean_of_known(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets, reduction="none") / (targets != -100).sum()
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [(cox, torch.rand(6, 2)), (ranked, torch.rand(6)), (mean_of_known, torch.zeros(6, dtype=torch.long))],
+    ids=["cox", "ranked", "ignored classes"],
+)
+def test_p24_a_loss_that_equal_targets_hide_is_refused(loss, targets):
+    with pytest.raises(Refused, match="not independent"):
+        clipped_sum(net(), loss, torch.rand(6, 4), targets, 1.0)
+
+
+class Normalised(torch.autograd.Function):
+    """The identity, whose gradient is divided by its length over the whole batch."""
+
+    @staticmethod
+    def forward(ctx, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / gradient.norm()
+
+
+class NormalisedInTraining(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        outputs = self.inner(inputs)
+        return Normalised.apply(outputs) if self.training else outputs
+
+
+def test_p24_a_backward_over_the_batch_in_training_is_refused():
+    x, y = examples(6)
+    with pytest.raises(Refused, match="per-example gradients cannot be computed"):
+        clipped_sum(NormalisedInTraining(), cross_entropy, x, y, 1.0)
+    clipped_sum(NormalisedInTraining().eval(), cross_entropy, x, y, 1.0)
+
+
+class Renormed(nn.Module):
+    """Looks up tokens in its parameter, and shortens the entries of these tokens."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.table, self.norm = nn.Parameter(torch.randn(10, 4)), norm
+
+    def forward(self, tokens):
+        return nn.functional.embedding(tokens[:, 0], self.table, max_norm=self.norm)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("norm", [0.5, 100.0])
+def test_a_forward_that_writes_into_parameters_is_refused(norm):
+    tokens, y = torch.randint(10, (6, 2)), torch.zeros(6, dtype=torch.long)
+    with pytest.raises(Refused, match="changes its parameters in its forward pass"):
+        clipped_sum(Renormed(norm), cross_entropy, tokens, y, 1.0)
+
+
+def test_a_module_that_fails_on_unusual_values_is_trained():
+    def columns(inputs, module):
+        assert inputs.min() >= 0
+        return nn.functional.one_hot(inputs[:, 0].long(), 4).float()
+
+    x, y = torch.rand(6, 4), torch.zeros(6, dtype=torch.long)
+    _, norms = clipped_sum(calling(columns), cross_entropy, x, y, 1.0)
+    assert len(norms) == 6
+
+
 def test_a_loss_reduced_over_the_batch_is_refused():
     x, y = examples(6)
     with pytest.raises(WrongInput, match="one value for each example"):

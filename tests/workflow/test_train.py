@@ -309,9 +309,10 @@ def test_own_clip_or_loss_without_a_bound_costs_nothing(tmp_path, changed, words
         (lambda inputs, _: (inputs + inputs.flip(0)) / 2, 1),
         (lambda inputs, _: inputs - inputs.mean(0), 1),
         (lambda inputs, _: inputs + torch.randn_like(inputs), 1),
+        (lambda inputs, _: inputs / inputs.abs().max().clamp(min=1), 1),
         (lambda inputs, _: inputs * (-1.0) ** torch.arange(len(inputs))[:, None], 3),
     ],
-    ids=["mixed", "centred", "other draws", "by place"],
+    ids=["mixed", "centred", "other draws", "by maximum", "by place"],
 )
 def test_p24_augment_that_mixes_examples_costs_nothing(tmp_path, augment, copies):
     x, y = task()
