@@ -161,7 +161,7 @@ def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts:
     other packages than torch and this one may change without notice, and so may buffers.
     """
     shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors)
-    ours = getattr(loss, "__module__", "") == LOSS_MODULE and not _has_other_code(module)
+    ours = getattr(loss, "__module__", "") == LOSS_MODULE and not has_other_code(module)
     if not ours or any(True for _ in module.buffers()):
         return None
     try:
@@ -172,7 +172,7 @@ def _structure(module: nn.Module, loss: Loss, tensors: Sequence[Tensor], *facts:
     return key
 
 
-def _has_other_code(module: nn.Module) -> bool:
+def has_other_code(module: nn.Module) -> bool:
     """Return whether a forward pass of `module` runs hooks, or code of other packages than torch and this one."""
     parts = list(module.modules())
     hooks = any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
@@ -190,7 +190,7 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         cases = [_Case(probe, loss, draw, synthetic_targets) for draw in draws]
         _fill_small(cases[0])
         _check_isolation(cases)
-        foreign = _has_other_code(probe)
+        foreign = has_other_code(probe)
         if foreign:
             _check_crowd(cases[0])
         if foreign or getattr(loss, "__module__", "") != LOSS_MODULE:

@@ -32,7 +32,13 @@ from privaware.descent._microbatches import (
 )
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
-from privaware.descent._probe import check_neighbours, check_slots, needs_materialising, synthetic_inputs
+from privaware.descent._probe import (
+    check_neighbours,
+    check_slots,
+    has_other_code,
+    needs_materialising,
+    synthetic_inputs,
+)
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
@@ -158,8 +164,9 @@ class Training:
 
         A slot is the place of one example in a microbatch. A group is a set of slots whose gradients are added in one
         sum. The results are `self.layout`, and `self.group_sums` with one row for each model and group. With noise,
-        raise `Refused` if the gradient norm of an example depends on its slot or on another example, or if rounding
-        exceeds its bound. With ranks, raise it too if there are too many rows for exact sums.
+        raise `Refused` if the gradient norm of an example depends on its slot, or in a module of other code than ours
+        and torch's on another example, or if rounding exceeds its bound. With ranks, raise it too if there are too many
+        rows for exact sums.
         """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
@@ -178,7 +185,8 @@ class Training:
             batch = self._alike(self.layout)
             tolerance = SLOT_ROUNDING / self.projected_cancelling
             check_slots(self.stack, self.recipe.loss, [batch], bf16=self.bf16, tolerance=tolerance)
-            check_neighbours(self.stack, self.recipe.loss, batch, bf16=self.bf16, tolerance=tolerance)
+            if has_other_code(self.stack.module):
+                check_neighbours(self.stack, self.recipe.loss, batch, bf16=self.bf16, tolerance=tolerance)
         if self.stack.device.type == "cpu" and self.examples and slots <= self.layout.width:
             self.layout = self._with_narrower(arithmetic, microbatch, most)
         shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])

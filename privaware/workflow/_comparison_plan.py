@@ -126,7 +126,7 @@ def advice(price: Price, asked: Design, fits: Callable[[Design], bool]) -> str:
     smaller = next(filter(fits, _smaller(asked)), None)
     if smaller is None:
         return f"no smaller design fits; {PUBLIC}"
-    return f"`{smaller.options}` costs {price(smaller):.4g}, and {PUBLIC}"
+    return f"`{smaller.options}` costs {rounded_up(price(smaller))}, and {PUBLIC}"
 
 
 def designs_sentence(price: Price, chosen: Design, total: float) -> str:
@@ -144,7 +144,9 @@ def designs_sentence(price: Price, chosen: Design, total: float) -> str:
         Design(chosen.epsilons, 1),
     ]
     prices = {design.words: price(design) for design in others if design != chosen}
-    listed = "; ".join(f"{words}: {cost:.4g}" for words, cost in sorted(prices.items(), key=lambda item: -item[1]))
+    listed = "; ".join(
+        f"{words}: {rounded_up(cost)}" for words, cost in sorted(prices.items(), key=lambda item: -item[1])
+    )
     return (
         f"Design: {chosen.words}, epsilon {rounded_up(price(chosen))}, within the total of {total:g} (--total). "
         f"Others: {listed}; a built-in data set: 0."

@@ -284,7 +284,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "cfs_ga": lambda: cfs(CfsGa(columns=1, population=2, generations=1)),
     "top": top,
     "ranges, categories": lambda: ranges_of(Column(name="a", kind="category", categories=()), "b", games=20_000),
-    "ranges, numbers": lambda: ranges_of(Column(name="a"), 5.0, games=1500),
+    "ranges, numbers": lambda: ranges_of(Column(name="a"), 5.0, games=800),
     "ranges, a person": categories_of_a_person,
     "search": search,
 }
