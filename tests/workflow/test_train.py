@@ -219,6 +219,58 @@ def test_module_that_draws_its_own_masks_costs_nothing(tmp_path):
     assert ledger.spent() == 0
 
 
+@pytest.mark.parametrize("compiled", ["module", "layer", "function"])
+def test_compiled_module_is_trained_like_the_module(compiled, tmp_path):
+    class Compiled(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+        @torch.compile(backend="eager")
+        def forward(self, inputs):
+            return self.module(inputs)
+
+    module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    given = copy.deepcopy(module)
+    if compiled == "layer":
+        given[0] = torch.compile(given[0], backend="eager")
+    else:
+        given = torch.compile(given, backend="eager") if compiled == "module" else Compiled(given)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "seed": 1}
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=9.0)
+    first, second = (train(each, *task(), ledger=ledger, **settings) for each in (module, given))
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_module_is_trained_in_inference_mode(tmp_path):
+    x, y = task()
+    module = nn.Linear(4, 2)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+    with torch.inference_mode():
+        trained = train(module, x, y, ledger=tmp_path / "rows.ledger", **settings)
+    assert not torch.equal(trained.weight, module.weight)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_module_of_short_numbers_costs_nothing(kind, tmp_path):
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(Refused, match=f"of float32 or float64, got {kind}; train module"):
+        train(nn.Linear(4, 2).to(kind), *task(), **settings)
+    assert ledger.spent() == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_scripted_module_costs_nothing(tmp_path):
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    for module in (torch.jit.script(nn.Linear(4, 2)), torch.jit.trace(nn.Linear(4, 2), torch.zeros(1, 4))):
+        with pytest.raises(Refused, match=r"the module is a module of TorchScript, .*; train the module that it was"):
+            train(module, *task(), **settings)
+    assert ledger.spent() == 0
+
+
 def test_earlier_keyword_names_warn_and_train(tmp_path):
     x, y = task()
     with pytest.warns(DeprecationWarning, match="rate is called sampling_rate now"):
