@@ -86,13 +86,13 @@ def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **setti
 def expect_positive(who: str, /, **settings: Any) -> None:
     """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers above 0."""
     for name, value in settings.items():
-        expect(_finite(value) and value > 0, who, f"{name} > 0", value)
+        expect(_finite(value) and value > 0, who, f"{_named(name, value)} > 0", value)
 
 
 def expect_nonnegative(who: str, /, **settings: Any) -> None:
     """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers >= 0."""
     for name, value in settings.items():
-        expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
+        expect(_finite(value) and value >= 0, who, f"{_named(name, value)} >= 0", value)
 
 
 def expect_fraction(who: str, /, **settings: Any) -> None:
@@ -112,7 +112,7 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
             and (low <= value if interval[0] == "[" else low < value)
             and (value <= high if interval[-1] == "]" else value < high)
         )
-        expect(good, who, f"{name} in {interval}", value)
+        expect(good, who, f"{_named(name, value)} in {interval}", value)
 
 
 def expect_between(who: str, low: float, high: float, /, *, optional: bool = False, **settings: Any) -> None:
@@ -126,7 +126,7 @@ def expect_between(who: str, low: float, high: float, /, *, optional: bool = Fal
     """
     for name, value in settings.items():
         good = _finite(value) and low <= value <= high
-        expect(good or (optional and value is None), who, f"{name} from {low:g} to {high:g}", value)
+        expect(good or (optional and value is None), who, f"{_named(name, value)} from {low:g} to {high:g}", value)
 
 
 def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
@@ -189,6 +189,18 @@ def renamed_keywords(**new_names: str) -> Callable[[Callable[P, T]], Callable[P,
         return call
 
     return decorate
+
+
+def _named(name: str, value: Any) -> str:
+    """Return `name`, followed by what it has to be, such as "as a number", if `value` is not a finite number.
+
+    >>> _named("epsilon", -1), _named("epsilon", "1"), _named("epsilon", math.inf)
+    ('epsilon', 'epsilon as a number', 'epsilon as a finite number')
+    """
+    if _finite(value):
+        return name
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return f"{name} as a {'finite ' if real else ''}number"
 
 
 def _finite(value: Any) -> bool:

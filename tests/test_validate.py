@@ -33,6 +33,15 @@ def test_message_says_who_what_and_the_value() -> None:
         expect(False, "schema", "a table", [])
 
 
+@pytest.mark.parametrize(("bad", "words"), [("1", "a number"), (True, "a number"), (math.inf, "a finite number")])
+def test_message_says_that_a_number_is_wanted(bad: object, words: str) -> None:
+    for check, limits in ((expect_positive, "> 0"), (expect_nonnegative, ">= 0"), (expect_fraction, r"in \[0, 1\]")):
+        with pytest.raises(WrongInput, match=rf"^expected epsilon as {words} {limits}, got {bad!r}$"):
+            check("", epsilon=bad)
+    with pytest.raises(WrongInput, match=rf"^expected epsilon as {words} from 0 to 2, got {bad!r}$"):
+        expect_between("", 0, 2, epsilon=bad)
+
+
 def test_long_values_are_shortened() -> None:
     assert len(shown("x" * 1000)) == 120
     assert shown(10**5000) == "a number of thousands of digits"

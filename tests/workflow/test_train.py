@@ -174,7 +174,7 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
         ({"module": nn.Linear}, r"expected a torch\.nn\.Module to train, got the class Linear"),
         ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
         ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
-        ({"epsilon": "1"}, "expected epsilon > 0, got '1'"),
+        ({"epsilon": "1"}, "expected epsilon as a number > 0, got '1'"),
         ({"clip": 1.0}, "expected clip as an object of privaware.descent with a method factors, got 1.0"),
         ({"augment": lambda inputs: inputs}, r"the loss and augment can use, .* fail \(TypeError"),
         ({"checkpoint": "no folder/run"}, "a checkpoint in a folder that exists"),

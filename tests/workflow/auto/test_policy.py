@@ -46,7 +46,7 @@ def test_plan_says_the_sentence_of_the_rule() -> None:
         (policy({"when": {"rows": "few"}}), "expected rows as a number or a comparison such as \">= 5\", got 'few'"),
         (policy({"when": {"form": "tabel"}}), "rule 'all': expected form among table, text, image, got 'tabel'"),
         (policy({"when": {"installed": "gpt"}}), "expected installed among sentences, extractor, got 'gpt'"),
-        (policy({"cost": {"seconds": "long"}}), "rule 'all': cost: expected seconds >= 0, got 'long'"),
+        (policy({"cost": {"seconds": "long"}}), "rule 'all': cost: expected seconds as a number >= 0, got 'long'"),
         (policy({"use": {"learner": "lineer"}}), "no learner is called 'lineer'; did you mean linear?"),
         (policy({"use": {"learner": "linear", "settings": {"stepz": 1}}}), "settings of linear has no 'stepz'"),
         (policy({"use": {"learner": "linear", "before": ["sleep"]}}), "no release is called 'sleep'"),
