@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -55,7 +56,12 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of `value` for a message; if it has more than 120 characters, the first 117 and "..."."""
+    """Return the `repr` of `value` for a message; if it has more than 120 characters, the first 117 and "...".
+
+    Of a data frame, an array or a tensor only the type is named, because it may hold private rows.
+    """
+    if isinstance(getattr(value, "shape", None), tuple) and value.shape:
+        return f"an object of {type(value).__name__}"
     try:
         text = repr(value)
     except ValueError:  # integers with thousands of digits have no repr
@@ -139,6 +145,19 @@ def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
     listed = list(choices)
     for name, value in settings.items():
         expect(value in listed, who, f"{name} among {', '.join(map(str, listed))}", value)
+
+
+def expect_path(expected: str, path: object) -> None:
+    """Raise `WrongInput` unless `path` is a str or a path object; `expected` says what it should be the path of.
+
+    The message has the type of `path` only, because `path` may be a data frame of private rows.
+
+    >>> expect_path("a model folder", None)
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: expected the path of a model folder, got an object of NoneType
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise WrongInput(f"expected the path of {expected}, got an object of {type(path).__name__}")
 
 
 P = ParamSpec("P")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from privaware import Ledger, load, verify
 from privaware._validate import (
     expect,
     expect_between,
@@ -48,6 +51,16 @@ def test_long_values_are_shortened() -> None:
     with pytest.raises(WrongInput) as caught:
         expect_one_of("fit", ("a", "b"), unit="x" * 1000)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("rows", [pd.DataFrame({"name": ["Smith"]}), pd.Series(["Smith"]), np.array(["Smith"])])
+def test_rows_are_not_quoted(rows: Any) -> None:
+    for check in (lambda: expect(False, "", "a name", rows), lambda: load(rows), lambda: verify(rows)):
+        with pytest.raises(WrongInput, match=f", got an object of {type(rows).__name__}$"):
+            check()
+    for check in (lambda: verify("model", ledger=rows), lambda: Ledger.open(rows)):
+        with pytest.raises(WrongInput, match=f"^expected the path of a ledger, got an object of {type(rows).__name__}"):
+            check()
 
 
 @pytest.mark.parametrize("good", [1, 7, 10**400, np.int64(3)])
