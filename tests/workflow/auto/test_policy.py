@@ -16,6 +16,7 @@ from privaware.errors import WrongInput
 from privaware.registry import names
 from privaware.schema import Column, Schema
 from privaware.workflow.auto import Policy, choose, default_policy
+from privaware.workflow.auto._policy import _time_sentence
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=9),), classes=("no", "yes"), rows=500)
 ADDITIVE = {"name": "all", "use": {"learner": "additive"}, "why": "Learner: {learner}, as agreed."}
@@ -135,3 +136,8 @@ def test_default_policy_ends_with_a_rule_for_every_form() -> None:
     unconditional = {rule.when["form"] for rule in default_policy().rules if set(rule.when) == {"form"}}
     assert unconditional == {"table", "text", "image"}
     assert {rule.use["learner"] for rule in default_policy().rules} <= {"constant", *names("learners")}
+
+
+def test_equal_ends_of_a_time_are_said_once(monkeypatch):
+    monkeypatch.setattr("privaware.workflow.auto._policy.threads", lambda: 2)
+    assert _time_sentence(0.01, "cpu") == "Features and training take about 1 s on 2 processor cores."
