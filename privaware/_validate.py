@@ -21,20 +21,22 @@ from typing import Any, ParamSpec, TypeVar
 
 from privaware.errors import WrongInput
 
+MIN_SIMILARITY = 0.7
+"""Smallest similarity (of `difflib`, from 0 to 1) at which a name is suggested."""
 
-def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
     """Return the only name in `known` that starts with `word`, or else the name that is most similar to `word`.
 
-    Case is ignored, and `str(word)` is compared. Return None if the similarity (of `difflib`, from 0 to 1) of every
-    name is below `cutoff`.
+    Case is ignored, and `str(word)` is compared. Return None if the similarity of every name is below `MIN_SIMILARITY`.
 
-    >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
+    >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("nope", ["income"])
     ('linear', 'bounds', None)
     """
     names = {name.casefold(): name for name in sorted(known, reverse=True)}
     written = str(word).casefold()
     starts = [name for name in names if written and name.startswith(written)]
-    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=cutoff)
+    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=MIN_SIMILARITY)
     return names[close[0]] if close else None
 
 

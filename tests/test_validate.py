@@ -122,6 +122,7 @@ def test_a_name_is_suggested_for_similar_words_only() -> None:
     known = ["linear", "noise_decay", "finetune"]
     assert suggestion("noisedecay", known) == "did you mean noise_decay?"
     assert suggestion("nonsense", known).startswith("choose one of")
+    assert suggestion("nope", ["income", "notes"]) == "choose one of income, notes"
 
 
 def test_value_outside_the_choices_is_refused() -> None:
