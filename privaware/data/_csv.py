@@ -447,7 +447,7 @@ class CsvFile:
             self._refuse(text, line, problem.start, sentence)
         for start, _, fields in self._records(text):
             if fields != width:
-                self._refuse(text, line, start, f"expected {width} fields, got {fields}")
+                self._refuse(text, line, start, f"expected {width} fields, got {fields}; correct the line")
         raise WrongInput(f"expected {quoted(self.path.name)} as CSV in UTF-8 with a header line")
 
     def _refuse(self, text: bytes, line: int, offset: int, sentence: str) -> NoReturn:
