@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
@@ -20,20 +21,22 @@ from typing import Any, ParamSpec, TypeVar
 
 from privaware.errors import WrongInput
 
+MIN_SIMILARITY = 0.7
+"""Smallest similarity (of `difflib`, from 0 to 1) at which a name is suggested."""
 
-def nearest(word: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
     """Return the only name in `known` that starts with `word`, or else the name that is most similar to `word`.
 
-    Case is ignored, and `str(word)` is compared. Return None if the similarity (of `difflib`, from 0 to 1) of every
-    name is below `cutoff`.
+    Case is ignored, and `str(word)` is compared. Return None if the similarity of every name is below `MIN_SIMILARITY`.
 
-    >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("x", ["linear"])
+    >>> nearest("lineer", ["linear", "finetune"]), nearest("Bound", ["bounds", "pca"]), nearest("nope", ["income"])
     ('linear', 'bounds', None)
     """
     names = {name.casefold(): name for name in sorted(known, reverse=True)}
     written = str(word).casefold()
     starts = [name for name in names if written and name.startswith(written)]
-    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=cutoff)
+    close = starts if len(starts) == 1 else difflib.get_close_matches(written, names, n=1, cutoff=MIN_SIMILARITY)
     return names[close[0]] if close else None
 
 
@@ -55,7 +58,12 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of `value` for a message; if it has more than 120 characters, the first 117 and "..."."""
+    """Return the `repr` of `value` for a message; if it has more than 120 characters, the first 117 and "...".
+
+    Of a data frame, an array or a tensor only the type is named, because it may hold private rows.
+    """
+    if isinstance(getattr(value, "shape", None), tuple) and value.shape:
+        return f"an object of {type(value).__name__}"
     try:
         text = repr(value)
     except ValueError:  # integers with thousands of digits have no repr
@@ -86,13 +94,13 @@ def expect_count(who: str, /, least: int = 1, *, optional: bool = False, **setti
 def expect_positive(who: str, /, **settings: Any) -> None:
     """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers above 0."""
     for name, value in settings.items():
-        expect(_finite(value) and value > 0, who, f"{name} > 0", value)
+        expect(_finite(value) and value > 0, who, f"{_named(name, value)} > 0", value)
 
 
 def expect_nonnegative(who: str, /, **settings: Any) -> None:
     """Raise `WrongInput` that begins with `who` (see `expect`) unless all `settings` are finite numbers >= 0."""
     for name, value in settings.items():
-        expect(_finite(value) and value >= 0, who, f"{name} >= 0", value)
+        expect(_finite(value) and value >= 0, who, f"{_named(name, value)} >= 0", value)
 
 
 def expect_fraction(who: str, /, **settings: Any) -> None:
@@ -112,7 +120,7 @@ def expect_in(who: str, interval: str, /, **settings: Any) -> None:
             and (low <= value if interval[0] == "[" else low < value)
             and (value <= high if interval[-1] == "]" else value < high)
         )
-        expect(good, who, f"{name} in {interval}", value)
+        expect(good, who, f"{_named(name, value)} in {interval}", value)
 
 
 def expect_between(who: str, low: float, high: float, /, *, optional: bool = False, **settings: Any) -> None:
@@ -126,7 +134,7 @@ def expect_between(who: str, low: float, high: float, /, *, optional: bool = Fal
     """
     for name, value in settings.items():
         good = _finite(value) and low <= value <= high
-        expect(good or (optional and value is None), who, f"{name} from {low:g} to {high:g}", value)
+        expect(good or (optional and value is None), who, f"{_named(name, value)} from {low:g} to {high:g}", value)
 
 
 def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
@@ -139,6 +147,19 @@ def expect_one_of(who: str, choices: Iterable[Any], /, **settings: Any) -> None:
     listed = list(choices)
     for name, value in settings.items():
         expect(value in listed, who, f"{name} among {', '.join(map(str, listed))}", value)
+
+
+def expect_path(expected: str, path: object) -> None:
+    """Raise `WrongInput` unless `path` is a str or a path object; `expected` says what it should be the path of.
+
+    The message has the type of `path` only, because `path` may be a data frame of private rows.
+
+    >>> expect_path("a model folder", None)
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: expected the path of a model folder, got an object of NoneType
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise WrongInput(f"expected the path of {expected}, got an object of {type(path).__name__}")
 
 
 P = ParamSpec("P")
@@ -189,6 +210,18 @@ def renamed_keywords(**new_names: str) -> Callable[[Callable[P, T]], Callable[P,
         return call
 
     return decorate
+
+
+def _named(name: str, value: Any) -> str:
+    """Return `name`, followed by what it has to be, such as "as a number", if `value` is not a finite number.
+
+    >>> _named("epsilon", -1), _named("epsilon", "1"), _named("epsilon", math.inf)
+    ('epsilon', 'epsilon as a number', 'epsilon as a finite number')
+    """
+    if _finite(value):
+        return name
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return f"{name} as a {'finite ' if real else ''}number"
 
 
 def _finite(value: Any) -> bool:

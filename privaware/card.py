@@ -22,6 +22,7 @@ from typing import Any
 from privaware import accounting, events, features
 from privaware._files import unfinished_run
 from privaware._summary import Summarised
+from privaware._validate import expect_path
 from privaware._version import __version__
 from privaware.errors import WrongInput
 from privaware.guarantee import PricedPlan, assumptions, guarantee_sentence
@@ -329,6 +330,7 @@ class ModelCard(Summarised):
         ModelCard
             The card.
         """
+        expect_path("a model folder", folder)
         path = Path(folder) / NAME
         if not path.is_file():
             raise WrongInput(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from privaware import Ledger, load, verify
 from privaware._validate import (
     expect,
     expect_between,
@@ -33,12 +36,31 @@ def test_message_says_who_what_and_the_value() -> None:
         expect(False, "schema", "a table", [])
 
 
+@pytest.mark.parametrize(("bad", "words"), [("1", "a number"), (True, "a number"), (math.inf, "a finite number")])
+def test_message_says_that_a_number_is_wanted(bad: object, words: str) -> None:
+    for check, limits in ((expect_positive, "> 0"), (expect_nonnegative, ">= 0"), (expect_fraction, r"in \[0, 1\]")):
+        with pytest.raises(WrongInput, match=rf"^expected epsilon as {words} {limits}, got {bad!r}$"):
+            check("", epsilon=bad)
+    with pytest.raises(WrongInput, match=rf"^expected epsilon as {words} from 0 to 2, got {bad!r}$"):
+        expect_between("", 0, 2, epsilon=bad)
+
+
 def test_long_values_are_shortened() -> None:
     assert len(shown("x" * 1000)) == 120
     assert shown(10**5000) == "a number of thousands of digits"
     with pytest.raises(WrongInput) as caught:
         expect_one_of("fit", ("a", "b"), unit="x" * 1000)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("rows", [pd.DataFrame({"name": ["Smith"]}), pd.Series(["Smith"]), np.array(["Smith"])])
+def test_rows_are_not_quoted(rows: Any) -> None:
+    for check in (lambda: expect(False, "", "a name", rows), lambda: load(rows), lambda: verify(rows)):
+        with pytest.raises(WrongInput, match=f", got an object of {type(rows).__name__}$"):
+            check()
+    for check in (lambda: verify("model", ledger=rows), lambda: Ledger.open(rows)):
+        with pytest.raises(WrongInput, match=f"^expected the path of a ledger, got an object of {type(rows).__name__}"):
+            check()
 
 
 @pytest.mark.parametrize("good", [1, 7, 10**400, np.int64(3)])
@@ -100,6 +122,7 @@ def test_a_name_is_suggested_for_similar_words_only() -> None:
     known = ["linear", "noise_decay", "finetune"]
     assert suggestion("noisedecay", known) == "did you mean noise_decay?"
     assert suggestion("nonsense", known).startswith("choose one of")
+    assert suggestion("nope", ["income", "notes"]) == "choose one of income, notes"
 
 
 def test_value_outside_the_choices_is_refused() -> None:

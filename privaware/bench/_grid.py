@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware import models
-from privaware._validate import expect, expect_count, expect_in, expect_positive
+from privaware._validate import expect, expect_count, expect_in, expect_positive, nearest
 from privaware.attacks import attack_needs
 from privaware.bench import Settings
 from privaware.bench._cells import NO_NETWORK
@@ -70,7 +70,9 @@ def all_cells(table: Mapping[str, Any], folder: Path = Path()) -> list[Settings]
     for a wrong entry, and for a grid without learners.
     """
     if unknown := sorted(set(table) - KEYS):
-        raise WrongInput(f"grid: expected entries among {', '.join(sorted(KEYS))}, got {unknown[0]!r}")
+        near = nearest(unknown[0], KEYS)
+        advice = f"; did you mean {near}?" if near else ""
+        raise WrongInput(f"grid: expected entries among {', '.join(sorted(KEYS))}, got {unknown[0]!r}{advice}")
     axes = _axes(table, folder)
     lines = {name: _line(name, line, axes) for name, line in _tables("learners", table).items()}
     if BASELINE in lines:

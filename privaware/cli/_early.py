@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from privaware._files import unfinished_run
 from privaware._validate import nearest
 from privaware.errors import WrongInput
 from privaware.registry import expect_name, names
-
-MIN_SIMILARITY = 0.75
-"""Smallest similarity at which a path is suggested; paths that share only an ending stay below it."""
 
 
 def expect_data(data: str, *, or_model: bool = False) -> None:
@@ -24,7 +22,7 @@ def expect_data(data: str, *, or_model: bool = False) -> None:
     """
     if "\0" in data or not data or os.path.exists(data) or data in names("datasets"):
         return  # other problems are reported when it is read
-    near = nearest(data, {*names("datasets"), *_beside(data)} - {data}, MIN_SIMILARITY)  # a dead link is beside itself
+    near = _nearest_path(data, {*names("datasets"), *_beside(data)} - {data})  # a dead link is beside itself
     model = "a model folder, " if or_model else ""
     raise WrongInput(
         f"expected {model}a data file, a folder of images or a built-in data set (`privaware data list`), but there is "
@@ -41,9 +39,8 @@ def expect_model(folder: Path) -> None:
         return
     if (unfinished := unfinished_run(folder)) is not None:
         raise WrongInput(unfinished)
-    near = nearest(
-        str(folder), [name for name in _beside(str(folder)) if Path(name, "model.json").is_file()], MIN_SIMILARITY
-    )
+    models = (name for name in _beside(str(folder)) if Path(name, "model.json").is_file())
+    near = _nearest_path(str(folder), models)
     raise WrongInput(
         f"expected a model folder with model.json, got {str(folder)!r:.120}; "
         + (f"did you mean {near}?" if near else "make one with `privaware fit`")
@@ -60,6 +57,14 @@ def expect_named(kind: str, name: str | None) -> None:
     """Raise `WrongInput` if `name` is not a name of this `kind`, such as "strategies"; None is accepted."""
     if name is not None:
         expect_name(kind, name)
+
+
+def _nearest_path(path: str, known: Iterable[str]) -> str | None:
+    """Return the `nearest` of the `known` paths and names; an ending such as ".csv" alone makes none similar."""
+    stems = {name: os.path.splitext(name)[0] for name in known}
+    near = nearest(os.path.splitext(path)[0], stems.values())
+    alike = [name for name, stem in stems.items() if stem == near]
+    return nearest(path, alike) or next(iter(alike), None)
 
 
 def _beside(path: str) -> list[str]:

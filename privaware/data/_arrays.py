@@ -131,7 +131,7 @@ def read_folder(path: Path, encoding: str | None = None) -> Raw:
             )
         raise WrongInput(
             f"expected one sub-folder of images ({', '.join(IMAGES)}) or text files ({', '.join(TEXTS)}) for each "
-            f"class in {quoted(path.name)}, got none"
+            f"class in {quoted(path.name)}, got none" + ("; to read a table, name its file" if loose else "")
         )
     with_images, with_texts = {label for _, label in files}, {label for _, label in texts}
     if with_texts - with_images:

@@ -356,7 +356,14 @@ class CsvFile:
         from pyarrow import csv
 
         if b"\0" in text:
-            self._refuse(text, line, text.index(b"\0"), "expected text, got NUL bytes; save the file as UTF-8 text")
+            wide = line == 1 and text.count(0) >= len(text) // 3  # UTF-16 of Latin letters: every second byte is zero
+            problem = (
+                f"expected UTF-8, got UTF-16 without a byte order mark; name it with --encoding, such as "
+                f"{'utf-16-be' if text[0] == 0 else 'utf-16-le'}, or save it as UTF-8 text"
+                if wide
+                else "expected text, got NUL bytes; save the file as UTF-8 text"
+            )
+            self._refuse(text, line, text.index(b"\0"), problem)
         text = self._without_outer_spaces(text, line, checked)
         width = width or next((fields for *_, fields in self._records(text)), 0)
         try:
@@ -440,7 +447,7 @@ class CsvFile:
             self._refuse(text, line, problem.start, sentence)
         for start, _, fields in self._records(text):
             if fields != width:
-                self._refuse(text, line, start, f"expected {width} fields, got {fields}")
+                self._refuse(text, line, start, f"expected {width} fields, got {fields}; correct the line")
         raise WrongInput(f"expected {quoted(self.path.name)} as CSV in UTF-8 with a header line")
 
     def _refuse(self, text: bytes, line: int, offset: int, sentence: str) -> NoReturn:

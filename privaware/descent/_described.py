@@ -10,11 +10,11 @@ tail(share=0.25)
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from privaware._validate import suggestion
 from privaware.descent import _schedule
 from privaware.descent._losses import cross_entropy, focal, losing_less, squared
 from privaware.descent._schedule import Schedule
@@ -106,8 +106,7 @@ def _build(kind: str, known: Mapping[str, Any], table: Mapping[str, Any]) -> Any
     settings = dict(table)
     name = str(settings.pop("name", ""))
     if name not in known:
-        close = difflib.get_close_matches(name, known) or sorted(known)
-        raise WrongInput(f"expected a {kind} named {' or '.join(close)}, got {table!r:.120}")
+        raise WrongInput(f"expected a {kind} by its name, got {table!r:.120}; {suggestion(name, sorted(known))}")
     accepted = [field.name for field in fields(known[name]) if field.init] if name not in PLAIN_LOSSES else []
     wrong = [setting for setting in settings if setting not in accepted]
     if wrong:

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from torch import nn
+from torch.jit import ScriptModule
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
@@ -14,10 +15,10 @@ from privaware.errors import Refused
 
 
 def check_layers(module: nn.Module) -> None:
-    """Raise `Refused` if a layer of `module` is known to mix or remember examples, or is not initialised.
+    """Raise `Refused` if a layer of `module` is known to mix or remember examples, or cannot be trained.
 
     Such layers are batch norm in training mode or without running statistics, instance norm with running statistics,
-    embeddings with `max_norm` or `scale_grad_by_freq`, and lazy layers before their first call.
+    embeddings with `max_norm` or `scale_grad_by_freq`, lazy layers before their first call, and scripted modules.
     """
     for name, layer in module.named_modules():
         where = f"layer {name!r}" if name else "the module"
@@ -31,6 +32,11 @@ def check_layers(module: nn.Module) -> None:
             )
         if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and (layer.max_norm or layer.scale_grad_by_freq):
             raise Refused(f"{where} is an embedding whose entries interact; leave max_norm and scale_grad_by_freq off")
+        if isinstance(layer, ScriptModule):
+            raise Refused(
+                f"{where} is a module of TorchScript, whose per-example gradients cannot be computed; train the module "
+                "that it was made from, and script the trained copy"
+            )
         if any(nn.parameter.is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
             raise Refused(f"{where} is not initialised yet; call the module once on synthetic examples first")
 

@@ -425,7 +425,8 @@ def _expect_near(losses: Tensor, changed: Tensor) -> None:
     if not _near(losses.detach(), changed.detach()):
         raise Refused(
             "the examples are not independent: changing one example changed another example's loss, so no "
-            "per-example gradient can be bounded; remove what computes over the batch dimension"
+            "per-example gradient can be bounded; remove what computes over the batch dimension (recurrent layers and "
+            "transformers need batch_first=True)"
         )
 
 

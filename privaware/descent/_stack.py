@@ -334,4 +334,6 @@ def _dtype(slots: list[Slot], named: dict[str, nn.Parameter]) -> torch.dtype:
         raise WrongInput("expected a module with trainable parameters, got none")
     if len(kinds) > 1 or not next(iter(kinds)).is_floating_point:
         raise Refused(f"expected trainable parameters of one floating-point type, got {sorted(map(str, kinds))}")
+    if not kinds <= {torch.float32, torch.float64}:
+        raise Refused(f"expected trainable parameters of float32 or float64, got {kinds.pop()}; train module.float()")
     return next(iter(kinds))

@@ -251,14 +251,17 @@ def as_pandas(X: Any) -> Any:
     return read(X).frame
 
 
-def input_checks(schema: Schema | None) -> dict[str, Any]:
+def input_checks(schema: Schema | None, X: Any) -> dict[str, Any]:
     """Return the arguments with which `validate_data` checks X.
 
     Without a schema, or if it has only numbers without gaps, X must hold finite numbers. Otherwise only the shape of X
-    is checked, because the schema allows text, gaps or a column of persons.
+    is checked, because the schema allows text, gaps or a column of persons. The same holds for a data frame with
+    columns that the schema does not have: they are not used, so they may hold anything.
     """
     plain = schema is None or (
-        schema.unit in ("row", "label") and all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
+        schema.unit in ("row", "label")
+        and all(c.kind == "number" and c.missing == "refuse" for c in schema.columns)
+        and not (isinstance(X, pd.DataFrame) and {*map(str, X.columns)} - {c.name for c in schema.columns})
     )
     return {"dtype": np.float64} if plain else {"dtype": None, "ensure_all_finite": False}
 
@@ -359,21 +362,25 @@ def schema_from_types(X: pd.DataFrame, *, text: Sequence[str] = (), missing: str
     """Build a schema, without target and rows, from the types of the columns of `X`; values are never read.
 
     Numbers have no bounds. `missing` is the treatment of missing numbers: "refuse", "category" or a number to fill in.
-    Missing dates and times are treated alike, but are a category of their own if `missing` is a number. Truth values
-    are numbers from 0 to 1. Columns of text or categories are categories, and columns named in `text` are free text.
-    Other types raise `WrongInput`.
+    Missing dates, times and truth values are treated alike, but are a category of their own if `missing` is a number.
+    Truth values are numbers from 0 to 1. Columns of text or categories are categories, and columns named in `text` are
+    free text. Other types raise `WrongInput`.
     """
     free = {name: Column(name=name, kind="text") for name in text}
     columns = ((str(name), X[name]) for name in X.columns)
-    return Schema(columns=tuple(free.get(name) or _column(name, values, missing) for name, values in columns))
+    read = tuple(free.get(name) or _column(name, values, missing) for name, values in columns)
+    target = "target"
+    while any(column.name == target for column in read):
+        target += "_"
+    return Schema(columns=read, target=target)
 
 
 def _column(name: str, values: pd.Series, missing: str | float) -> Column:
-    kind = values.dtype
+    kind, gaps = values.dtype, missing if isinstance(missing, str) else "category"
     if has_date_type(values):
-        return date_column(name, values, missing if isinstance(missing, str) else "category")
+        return date_column(name, values, gaps)
     if pd.api.types.is_bool_dtype(kind) and not isinstance(kind, pd.CategoricalDtype):
-        return Column(name=name, low=0, high=1)
+        return Column(name=name, low=0, high=1, missing="refuse" if kind == np.bool_ else gaps)  # it has no gaps
     if pd.api.types.is_numeric_dtype(kind):
         return Column(name=name, missing=missing)
     if not isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) and kind.kind != "O":
@@ -416,7 +423,7 @@ def open_schema(
 def new_rows(estimator: Any, X: Any, schema: Schema) -> pd.DataFrame:
     """Return new rows `X` for a fitted `estimator` as a data frame, checked, and without the column of persons."""
     X = without_persons(as_pandas(X), schema)
-    return named_frame(X, checked_input(estimator, X, reset=False, **input_checks(schema)), schema)
+    return named_frame(X, checked_input(estimator, X, reset=False, **input_checks(schema, X)), schema)
 
 
 def with_persons(frame: pd.DataFrame, X: Any, schema: Schema) -> pd.DataFrame:

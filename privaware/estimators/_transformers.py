@@ -67,7 +67,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
         X = as_pandas(X)
         schema = self._given_schema() or self._from_types(X)  # of classification or regression: its target is not used
         features = without_persons(X, schema)
-        checked = checked_input(self, features, **input_checks(schema))
+        checked = checked_input(self, features, **input_checks(schema, features))
         schema = open_schema(self, schema, checked.shape)
         schema = replace(schema, classes=(), low=0.0, high=1.0)  # there is no target: a constant column replaces it
         frame, seed = with_persons(named_frame(features, checked, schema), X, schema), seed_of(self.random_state)
@@ -276,7 +276,7 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         X = as_pandas(X)
         expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
         schema, numbers = self._declared(X, self.task), self.task == "regression"
-        checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema))
+        checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema, X))
         if not numbers:
             schema, _, target = with_classes(self, schema, checked.shape, target, target_name(y))
         else:

@@ -103,10 +103,14 @@ class Linear(Learner):
     constant : float, optional
         Public number that is appended to every row, so that its weight is the bias; noise grows with it. The default is
         1, or 0.1 with `features`.
-    centre, base, weigh : float
-        Fractions of the budget (measured by squared inverse noise multipliers) for a private mean of the rows, for the
-        class frequencies whose logarithms are the initial biases (classification only), and for weighting the feature
-        blocks of a row (classification only). 0 skips the release.
+    centre : float
+        Fraction of the budget (measured by squared inverse noise multipliers) for a private mean of the rows, on which
+        they are centred. 0 skips the release.
+    base : float
+        Fraction of the budget for the class frequencies whose logarithms are the initial biases (classification only).
+        0 skips the release.
+    weigh : float
+        Fraction of the budget for weighting the feature blocks of a row (classification only). 0 skips the release.
     check : float
         Largest fraction of the budget for comparing a regression with the mean of its target; with many rows less is
         used.

@@ -401,9 +401,9 @@ class Ledger(Summarised):
         runs = {entry.number: entry.run for entry in unfinished(self.entries())}
         run = runs.get(number)
         if run is None:
-            numbers = ", ".join(map(str, runs)) or "none"
+            numbers = f"one of {', '.join(map(str, runs))}" if runs else "but every run has ended"
             where = lock.shown_path(self.path)
-            raise WrongInput(f"{where}: expected the entry of an unfinished run ({numbers}), got {number!r:.40}")
+            raise WrongInput(f"{where}: expected the entry of an unfinished run, {numbers}, got {number!r:.40}")
         return self.finish(run, files={}, who=who, what="closed without a result")
 
     def record_audit(self, run: str, *, files: Mapping[str, str], what: str, who: str | None = None) -> Entry:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from privaware._validate import expect_path
 from privaware.errors import WrongInput
 
 LOCK_TIMEOUT = 120.0
@@ -49,10 +50,8 @@ def connected(path: Path, *, mode: str = "rw", called: Path | None = None) -> It
 
 def absolute(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path; raise `WrongInput` if `path` is no path or has a zero character."""
-    try:
-        full = Path(path).absolute()
-    except TypeError:
-        raise WrongInput(f"expected the path of a ledger, got {path!r:.120}") from None
+    expect_path("a ledger", path)
+    full = Path(path).absolute()
     if "\0" in str(full):
         raise WrongInput(f"expected a path without a zero character, got {shown_path(full)}")
     return full
@@ -66,7 +65,7 @@ def expect_file(path: Path) -> None:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        raise WrongInput(f"there is no ledger at {shown_path(path)}") from None
+        raise WrongInput(f"there is no ledger at {shown_path(path)}; check the name") from None
     except OSError as problem:
         raise WrongInput(f"{shown_path(path)} cannot be opened: {problem.strerror}") from None
     if not stat.S_ISREG(mode):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privaware import models, registry
+from privaware._validate import nearest
 from privaware.errors import WrongInput
 from privaware.schema import Schema
 
@@ -95,8 +96,10 @@ def _known(name: str) -> tuple[str, dict[str, Any]]:
         description = published[name].description
         architecture = {key: value for key, value in description.items() if key not in ("inputs", "outputs")}
         return NETWORK, {"architecture": architecture}
-    if name not in registry.names("learners"):
-        raise WrongInput(f"{EXPECTED_FORMS}; got {name!r:.80}")
+    learners = registry.names("learners")
+    if name not in learners:
+        near = nearest(name, {*learners, *published})
+        raise WrongInput(f"{EXPECTED_FORMS}; got {name!r:.80}" + (f"; did you mean {near}?" if near else ""))
     return name, {}
 
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privaware import accounting
-from privaware._rounded import number
+from privaware._rounded import number, rounded_up
 from privaware._validate import expect_one_of, expect_positive
 from privaware.data import Rows, release
 from privaware.data._persons import of_persons
@@ -109,7 +109,8 @@ class Score:
             beside = f" {constant_words(self.metric, value, low, high)}{compared}"
         return (
             f"Released score: {NAMES[self.metric]} {number(self.value, 4)} on held-out rows, 95% interval "
-            f"{number(self.low, 4)} to {number(self.high, 4)}, with noise for epsilon {self.epsilon:g}.{beside}"
+            f"{number(self.low, 4)} to {number(self.high, 4)}, with noise for epsilon {rounded_up(self.epsilon)}."
+            f"{beside}"
         )
 
     def table_sentences(self, classes: Sequence[str]) -> list[str]:
@@ -347,7 +348,7 @@ def _reason(schema: Schema, share: float, bought: Sequence[str], epsilon: float,
         held_out = f"{100 * share:.3g}% of the rows used, at most about {schema.rows * share:.0f},"
     return (
         f"Score: {held_out} are held out of training. They release the {listed} with noise for epsilon "
-        f"{epsilon:g}, {part}."
+        f"{rounded_up(epsilon)}, {part}."
     )
 
 

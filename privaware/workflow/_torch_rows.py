@@ -142,9 +142,9 @@ def _pairs(dataset: Any) -> tuple[Any, Any]:
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise WrongInput(
             "expected a data set whose rows can be read by position, because rows are sampled at random; got an "
-            "IterableDataset; collect its rows in tensors first"
+            "IterableDataset or a data set without a length; collect its rows in tensors first"
         )
-    if isinstance(dataset, TensorDataset):
+    if type(dataset) is TensorDataset:  # a subclass may make other items of its tensors
         columns: Any = dataset.tensors
     else:
         try:

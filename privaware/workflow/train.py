@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -234,9 +235,25 @@ def train(
 
     public = (epsilon, delta, steps, sampling_rate, clipping_norm, lr, rows, seed, device)
     given = (loss, more, _settings_of(optimizer))
-    return on_all_ranks(
-        charged_training, lambda: {"settings": repr((public, code_facts(given))), "module": str(module)}
-    )
+    with _eager_mode():
+        return on_all_ranks(
+            charged_training, lambda: {"settings": repr((public, code_facts(given))), "module": str(module)}
+        )
+
+
+@contextmanager
+def _eager_mode() -> Iterator[None]:
+    """Run modules and functions that `torch.compile` returned eagerly in a `with` block, also in inference mode.
+
+    Compiled code would compile the hooks that compute per-example gradients, and inference mode records no gradients.
+    """
+    import torch
+
+    with ExitStack() as modes:
+        modes.enter_context(torch.inference_mode(False))
+        if "torch._dynamo" in sys.modules:  # slow to import; `torch.compile` imports it
+            modes.enter_context(torch.compiler.set_stance("force_eager"))
+        yield
 
 
 def _settings_of(optimizer: Any) -> Any:

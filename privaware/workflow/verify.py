@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware._summary import Summarised
+from privaware._validate import expect_path
 from privaware.errors import WrongInput, for_caller
 from privaware.events import NOTHING
 from privaware.workflow._statements import (
@@ -106,6 +107,11 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
     >>> verdict.valid, verdict.certified, verdict.bound
     (True, True, True)
     """
+    expect_path("a model folder", model)
+    if ledger is not None:
+        expect_path("a ledger", ledger)
+    if key is not None:
+        expect_path("a public key", key)
     folder = Path(model)
     name = result_name(folder)
     subject = _model(folder) if name is None else _result(folder / name)

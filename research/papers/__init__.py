@@ -10,7 +10,6 @@ from the stored cells.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from privaware._validate import nearest
 from privaware.bench import Result, Settings
 from privaware.bench._store import Store, cell_key
 from privaware.errors import WrongInput
@@ -156,8 +156,9 @@ def find(id: str) -> Item:
     """The item with this identifier; a wrong one is answered with those close to it."""
     known = {item.id: item for item in items()}
     if id not in known:
-        close = difflib.get_close_matches(id, known, cutoff=0.5) or [f"{name}/..." for name in _papers()]
-        raise WrongInput(f"no item is called {id!r:.80}; did you mean {' or '.join(close)}? See reproduce --list")
+        near = nearest(id, known)
+        advice = f"did you mean {near}?" if near else f"names begin with {', '.join(f'{name}/' for name in _papers())}"
+        raise WrongInput(f"no item is called {id!r:.80}; {advice} (see reproduce --list)")
     return known[id]
 
 

@@ -52,7 +52,8 @@ def test_published_network_is_found_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"epsilon": [1.0]}, "expected entries among architectures, attacks"),
+        ({"epsilon": [1.0]}, "among architectures, attacks, baseline, data, delta, epsilons, learners, seeds, shadow"),
+        ({"epsilon": [1.0]}, "got 'epsilon'; did you mean epsilons?"),
         ({"data": []}, "data as a list of names"),
         ({"data": ["digit"]}, "did you mean digits"),
         ({"data": {"digits": {"shuffled": False}}}, "data.digits: expected shuffled as true or false with protocol"),

@@ -248,7 +248,7 @@ def test_closed_run_stays_spent_and_is_not_open(run: Run, book: Ledger) -> None:
     for number in (1, 3, 4, 9):
         refused = run("ledger", book.path, "--close", number)
         assert refused.code == 2
-        assert "expected the entry of an unfinished run" in refused.err
+        assert f"expected the entry of an unfinished run, but every run has ended, got {number}" in refused.err
 
 
 def test_ledgers_of_the_same_rows_are_shown_with_one_total(run: Run, people: Path) -> None:

@@ -93,6 +93,8 @@ def test_help_is_one_letter_away(run: Run, words: list[str]) -> None:
         ("fit peple.csv", "did you mean people.csv?"),
         ("fit people.csv --header --target twon", "did you mean 'town'?"),
         ("predict modle people.csv", "did you mean model?"),
+        ("fit nope.csv", "there is nothing called 'nope.csv'"),
+        ("crossover wisconsin --simple majority --complex lineer", "did you mean linear?"),
         ("data path mnst", "did you mean mnist?"),
         ("list learner", "did you mean learners?"),
         ("fti wisconsin", "Did you mean 'fit'?"),
@@ -102,6 +104,7 @@ def test_help_is_one_letter_away(run: Run, words: list[str]) -> None:
 def test_wrong_name_is_answered_with_the_one_nearest(run: Run, people: Path, words: str, answer: str) -> None:
     Path("model").mkdir()
     Path("model/model.json").touch()
+    Path("notes.csv").touch()
     result = run(*words.split())
     assert result.code == 2
     assert result.err.strip().endswith(answer)

@@ -34,7 +34,25 @@ VERBS = (
     "bench table",
     "bench report",
 )
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from privaware.__main__ import main
+main()
+"""
+"""A program that gets Ctrl-C while the command line is imported."""
 MAIN = [sys.executable, "-c", "from privaware.cli import main; main()"]
+
+
+def test_interrupt_of_the_first_imports_is_one_sentence() -> None:
+    child = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (child.returncode, child.stderr) == (130, "privaware: interrupted; this command charged nothing\n")
 
 
 @pytest.mark.parametrize("verb", VERBS)

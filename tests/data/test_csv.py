@@ -127,6 +127,8 @@ def test_p12_each_record_reads_as_if_alone(tmp_path_factory: Any, lines: list[st
         (b"a,b\n1,2\n1,\xe9\n", "line 3: expected UTF-8"),
         (b"a,b\n1,2\n1,\0\n", "line 3: expected text, got NUL bytes"),
         (b'a,"b\n1,2\n', "line 1: a quotation mark is opened and never closed"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "line 1: expected UTF-8, got UTF-16 .*, such as utf-16-le, or save"),
+        ("a,b\n1,2\n".encode("utf-16-be"), "line 1: expected UTF-8, got UTF-16 .*, such as utf-16-be, or save"),
     ],
 )
 def test_malformed_csv_is_refused_by_the_line(tmp_path: Path, content: bytes, message: str) -> None:

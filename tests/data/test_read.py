@@ -88,8 +88,8 @@ def test_csv_round_trips_through_the_csv_module(tmp_path_factory: Any, data: st.
     [
         (b"", "an empty file"),
         (b"\n\n", "an empty file"),
-        (b"a,b\n1\n", "line 2: expected 2 fields, got 1$"),
-        (b"a,b\n1,2\n1,2,3\n", "line 3: expected 2 fields, got 3$"),
+        (b"a,b\n1\n", "line 2: expected 2 fields, got 1; correct the line$"),
+        (b"a,b\n1,2\n1,2,3\n", "line 3: expected 2 fields, got 3; correct the line$"),
         (b"a,a\n1,2\n", "distinct column names .* the same for columns 1 and 2; rename one of them$"),
         (b"a,b\n1,\0\n", "NUL bytes"),
         (b"a,b\n1,\xe9\n", "line 2: expected UTF-8"),
@@ -353,6 +353,12 @@ def test_images_in_nested_folders_are_refused_with_a_count(
         read(tmp_path)
     assert not re.search("cat|dog", str(problem.value))
     with show_values(), pytest.raises(WrongInput, match=r"the first in '(dog/old|cat/a)'"):
+        read(tmp_path)
+
+
+def test_folder_of_tables_is_refused_with_advice(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(WrongInput, match=r"got none; to read a table, name its file$"):
         read(tmp_path)
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector
+from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector, Schema
 from privaware.errors import WrongInput
 from privaware.estimators import PrivateNormaliser, PrivatePCA
 from privaware.estimators._labels import declared_labels
+from privaware.schema import Column
 
 CANARY = "Qcanary"
 X = np.random.default_rng(0).normal(size=(60, 2)).astype(object)
@@ -99,7 +100,7 @@ def test_unknown_argument_names_the_nearest_one(estimator: Any) -> None:
 @pytest.mark.parametrize("epsilon", ["1", None, np.nan, -1, True])
 @pytest.mark.parametrize("estimator", ALL)
 def test_epsilon_that_is_no_number_is_refused_in_a_sentence(estimator: Any, epsilon: Any) -> None:
-    with pytest.raises(WrongInput, match=r"expected epsilon > 0, got "):
+    with pytest.raises(WrongInput, match=r"expected epsilon (as a (finite )?number )?> 0, got "):
         estimator(epsilon=epsilon).fit(np.arange(40.0)[:, None], np.arange(40) % 2)
 
 
@@ -119,3 +120,28 @@ def test_number_of_rows_is_assumed_once() -> None:
     assert [fact for fact in model.assumptions_ if "number of rows" in fact] == [
         "public: the number of rows, as the length of X, and every setting in the plan"
     ]
+
+
+@pytest.mark.parametrize("missing", ["category", 0.0])
+def test_gaps_of_truth_values_are_taken(missing: Any) -> None:
+    frame = pd.DataFrame({"a": np.arange(40.0), "b": pd.array([True, False, None, True] * 10, dtype="boolean")})
+    PrivateClassifier(learner="majority", random_state=1, missing=missing).fit(frame, np.arange(40) % 2)
+    with pytest.raises(WrongInput, match=r'^Input X contains NaN: .*missing="category"'):
+        PrivateClassifier(learner="majority", random_state=1).fit(frame, np.arange(40) % 2)
+
+
+def test_feature_may_be_called_target() -> None:
+    frame = pd.DataFrame({"target": np.arange(40.0), "b": ["x", "y"] * 20})
+    model = PrivateClassifier(learner="majority", random_state=1).fit(frame, np.arange(40) % 2)
+    assert list(model.feature_names_in_) == ["target", "b"]
+    assert len(model.predict(frame)) == 40
+
+
+@pytest.mark.parametrize("estimator", [PrivateClassifier, PrivateNormaliser])
+def test_columns_that_a_schema_lacks_may_hold_text(estimator: Any) -> None:
+    classes = ("0", "1") if estimator is PrivateClassifier else ()
+    schema = Schema(columns=(Column(name="a", low=0, high=40),), target="y", classes=classes, rows=40)
+    frame = pd.DataFrame({"a": np.arange(40.0), "note": ["x", "y"] * 20})
+    estimator(schema=schema, random_state=1).fit(frame, np.arange(40) % 2)
+    with pytest.raises(WrongInput, match=r"column 'a', row 1: "):
+        estimator(schema=schema, random_state=1).fit(frame.assign(a="x"), np.arange(40) % 2)

@@ -260,6 +260,14 @@ def test_calibration_of_an_auc_sums_its_finer_bins() -> None:
     assert [line["rows"] for line in bins[0]] == [line["rows"] for line in bins[1]]
 
 
+def test_sentences_round_the_epsilon_of_a_score_up() -> None:
+    score = Score(metric="accuracy", value=0.8, low=0.7, high=0.9, epsilon=1 / 3, rows=100.0)
+    assert score.sentence.endswith("with noise for epsilon 0.3334.")
+    plan = training_plan(replace(TABLE, rows=900), epsilon=1.0, delta=1e-5, learner="majority")
+    told = with_score(plan, metric=None, epsilon=1 / 3).reasons[-1]
+    assert "with noise for epsilon 0.3334, within the total of 1" in told
+
+
 def test_constant_of_three_classes_is_the_most_frequent() -> None:
     noisy = np.array([100.0, 200.0, 60.0, 90.0, 150.0])
     assert facts("accuracy", 3, noisy, 1.0).constant()["value"] == pytest.approx(0.5)

@@ -42,6 +42,14 @@ class Pairs(Dataset[Any]):
         return X[at].numpy(), int(Y[at])
 
 
+class Doubled(TensorDataset):
+    """A data set of tensors that changes its items."""
+
+    def __getitem__(self, at: int) -> Any:
+        x, y = super().__getitem__(at)
+        return 2 * x, y
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -101,6 +109,10 @@ class Ragged(Pairs):
 def test_source_without_whole_rows_is_refused(ledger: Ledger, rows: tuple[Any, ...], words: str) -> None:
     with pytest.raises(WrongInput, match=words):
         trained(ledger, *rows)
+
+
+def test_items_of_a_subclass_of_tensor_data_set_are_used(ledger: Ledger) -> None:
+    assert torch.equal(trained(ledger, Doubled(X, Y)), trained(ledger, 2 * X, Y))
 
 
 def test_several_inputs_of_a_tensor_data_set_are_used(ledger: Ledger) -> None:

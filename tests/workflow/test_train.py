@@ -174,7 +174,7 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
         ({"module": nn.Linear}, r"expected a torch\.nn\.Module to train, got the class Linear"),
         ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
         ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
-        ({"epsilon": "1"}, "expected epsilon > 0, got '1'"),
+        ({"epsilon": "1"}, "expected epsilon as a number > 0, got '1'"),
         ({"clip": 1.0}, "expected clip as an object of privaware.descent with a method factors, got 1.0"),
         ({"augment": lambda inputs: inputs}, r"the loss and augment can use, .* fail \(TypeError"),
         ({"checkpoint": "no folder/run"}, "a checkpoint in a folder that exists"),
@@ -216,6 +216,58 @@ def test_module_that_draws_its_own_masks_costs_nothing(tmp_path):
     ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
     with pytest.raises(PrivawareError, match="draws random numbers in its forward pass"):
         train(DrawsItself(), x, y, epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger)
+    assert ledger.spent() == 0
+
+
+@pytest.mark.parametrize("compiled", ["module", "layer", "function"])
+def test_compiled_module_is_trained_like_the_module(compiled, tmp_path):
+    class Compiled(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+        @torch.compile(backend="eager")
+        def forward(self, inputs):
+            return self.module(inputs)
+
+    module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    given = copy.deepcopy(module)
+    if compiled == "layer":
+        given[0] = torch.compile(given[0], backend="eager")
+    else:
+        given = torch.compile(given, backend="eager") if compiled == "module" else Compiled(given)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "seed": 1}
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=9.0)
+    first, second = (train(each, *task(), ledger=ledger, **settings) for each in (module, given))
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_module_is_trained_in_inference_mode(tmp_path):
+    x, y = task()
+    module = nn.Linear(4, 2)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+    with torch.inference_mode():
+        trained = train(module, x, y, ledger=tmp_path / "rows.ledger", **settings)
+    assert not torch.equal(trained.weight, module.weight)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_module_of_short_numbers_costs_nothing(kind, tmp_path):
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    with pytest.raises(Refused, match=f"of float32 or float64, got {kind}; train module"):
+        train(nn.Linear(4, 2).to(kind), *task(), **settings)
+    assert ledger.spent() == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_scripted_module_costs_nothing(tmp_path):
+    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    for module in (torch.jit.script(nn.Linear(4, 2)), torch.jit.trace(nn.Linear(4, 2), torch.zeros(1, 4))):
+        with pytest.raises(Refused, match=r"the module is a module of TorchScript, .*; train the module that it was"):
+            train(module, *task(), **settings)
     assert ledger.spent() == 0
 
 

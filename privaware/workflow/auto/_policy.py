@@ -390,9 +390,12 @@ def _time_sentence(seconds: float, device: str) -> str:
     cores = min(threads(), CORES)
     soon = seconds * CORES / cores
     many = f"{cores} processor core{'s' if cores > 1 else ''}"
+    usual, longest = _duration(soon), _duration(SLOWER * soon)
+    if usual == longest:
+        return f"Features and training take about {usual} on {many}."
     return (
-        f"Features and training take about {_duration(soon)} to {_duration(SLOWER * soon)} on {many}; the longer time "
-        "is for a busy or slower machine."
+        f"Features and training take about {usual} to {longest} on {many}; the longer time is for a busy or slower "
+        "machine."
     )
 
 

@@ -94,7 +94,7 @@ def _range(make: Any, name: str) -> str:
         make(**{name: math.nan})
     except WrongInput as refusal:
         found = re.search(rf"expected {name} (.*), got", str(refusal))
-        return found[1].removeprefix("as ").removeprefix("in ") if found else ""
+        return found[1].removeprefix("as a finite number ").removeprefix("as ").removeprefix("in ") if found else ""
     except Exception:  # a check of another kind, or a missing setting, which tells no range
         return ""
     return ""

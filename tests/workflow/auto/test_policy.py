@@ -16,6 +16,7 @@ from privaware.errors import WrongInput
 from privaware.registry import names
 from privaware.schema import Column, Schema
 from privaware.workflow.auto import Policy, choose, default_policy
+from privaware.workflow.auto._policy import _time_sentence
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=9),), classes=("no", "yes"), rows=500)
 ADDITIVE = {"name": "all", "use": {"learner": "additive"}, "why": "Learner: {learner}, as agreed."}
@@ -46,7 +47,7 @@ def test_plan_says_the_sentence_of_the_rule() -> None:
         (policy({"when": {"rows": "few"}}), "expected rows as a number or a comparison such as \">= 5\", got 'few'"),
         (policy({"when": {"form": "tabel"}}), "rule 'all': expected form among table, text, image, got 'tabel'"),
         (policy({"when": {"installed": "gpt"}}), "expected installed among sentences, extractor, got 'gpt'"),
-        (policy({"cost": {"seconds": "long"}}), "rule 'all': cost: expected seconds >= 0, got 'long'"),
+        (policy({"cost": {"seconds": "long"}}), "rule 'all': cost: expected seconds as a number >= 0, got 'long'"),
         (policy({"use": {"learner": "lineer"}}), "no learner is called 'lineer'; did you mean linear?"),
         (policy({"use": {"learner": "linear", "settings": {"stepz": 1}}}), "settings of linear has no 'stepz'"),
         (policy({"use": {"learner": "linear", "before": ["sleep"]}}), "no release is called 'sleep'"),
@@ -135,3 +136,8 @@ def test_default_policy_ends_with_a_rule_for_every_form() -> None:
     unconditional = {rule.when["form"] for rule in default_policy().rules if set(rule.when) == {"form"}}
     assert unconditional == {"table", "text", "image"}
     assert {rule.use["learner"] for rule in default_policy().rules} <= {"constant", *names("learners")}
+
+
+def test_equal_ends_of_a_time_are_said_once(monkeypatch):
+    monkeypatch.setattr("privaware.workflow.auto._policy.threads", lambda: 2)
+    assert _time_sentence(0.01, "cpu") == "Features and training take about 1 s on 2 processor cores."
