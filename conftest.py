@@ -51,8 +51,10 @@ def no_rows_known_to_module() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_rows_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry of rows for each test, created by whoever writes to it."""
+    """A registry of rows for each test, created by whoever writes to it; the process remembers no rows either."""
     monkeypatch.setenv("PRIVAWARE_LEDGERS", _empty_registry())
+    if (module := sys.modules.get("privaware.workflow.run.row_ledger")) is not None:
+        module.WITHOUT_LEDGER.clear()
 
 
 @pytest.fixture(autouse=True)

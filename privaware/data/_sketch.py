@@ -189,6 +189,14 @@ class Sketch:
         digests = {name: (self.digests.get(name, 0) + other.digests.get(name, 0)) % 2**64 for name in names}
         return Sketch(_merged(self.rows, other.rows), _merged(self.columns, other.columns), digests)
 
+    def beside(self, other: Sketch) -> Sketch:
+        """Return one sketch with the samples of both, which are of the same rows in two forms: array and table."""
+        return Sketch(
+            {**self.rows, **{f"other {name}": sample for name, sample in other.rows.items()}},
+            {**self.columns, **{f"other {name}": sample for name, sample in other.columns.items()}},
+            {**self.digests, **{f"other {name}": digest for name, digest in other.digests.items()}},
+        )
+
     def finished(self) -> Sketch:
         """Return the sketch with only what identifies a table, and with numbers in place of names.
 

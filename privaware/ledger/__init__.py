@@ -34,6 +34,7 @@ from privaware.ledger._registry import (
     memory_ledger,
     register,
     spent_together,
+    unwritten_key,
 )
 
 __all__ = [
@@ -56,4 +57,5 @@ __all__ = [
     "register",
     "spent_together",
     "unit_words",
+    "unwritten_key",
 ]

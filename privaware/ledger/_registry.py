@@ -13,7 +13,8 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -37,6 +38,10 @@ from privaware.ledger._spent import epsilon_of, spends, total
 KEY = "key"
 KEY_BYTES = 32
 """Length of the key of the digests in bytes."""
+_NEW_KEY = secrets.token_bytes(KEY_BYTES)
+"""The key that this process writes if the data folder has none."""
+_UNWRITTEN: ContextVar[bool] = ContextVar("unwritten", default=False)
+"""Whether `digest_key` leaves a new key unwritten."""
 
 
 class HasEntries(Protocol):
@@ -135,9 +140,11 @@ class KnownLedger:
 def digest_key() -> bytes:
     """Return the secret key of this user's digests of rows: 32 random bytes, created at the first call.
 
-    Its file is readable by the user only. Raise `WrongInput` if others can open the file (on POSIX), if it has another
-    length, or if it cannot be read or written.
+    Its file is readable by the user only. Within `unwritten_key` no file is created. Raise `WrongInput` if others can
+    open the file (on POSIX), if it has another length, or if it cannot be read or written.
     """
+    if _UNWRITTEN.get() and not knows_rows():
+        return _NEW_KEY
     path = owner_folder() / KEY
     if not os.path.exists(path):
         _make_key(path)
@@ -152,10 +159,24 @@ def digest_key() -> bytes:
     return key
 
 
+@contextmanager
+def unwritten_key() -> Iterator[None]:
+    """Let `digest_key` return the key that this process would write, if there is none, without writing it.
+
+    Digests that only this process keeps in memory then leave no trace. Later digests of this process have the same key,
+    unless another process writes one first.
+    """
+    token = _UNWRITTEN.set(True)
+    try:
+        yield
+    finally:
+        _UNWRITTEN.reset(token)
+
+
 def _make_key(path: Path) -> None:
     draft = path.with_name(f"{KEY}-{secrets.token_hex(8)}")
     try:
-        atomic_write(draft, secrets.token_bytes(KEY_BYTES), mode=0o600)
+        atomic_write(draft, _NEW_KEY, mode=0o600)
         try:
             os.link(draft, path)
         except FileExistsError:  # another process created a key first: use that key

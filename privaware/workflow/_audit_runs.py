@@ -54,9 +54,10 @@ class Audit(Summarised):
     empty if the attack was not run. `epsilon` is the cost of the audit itself, which is charged unless the run is a dry
     run; it is 0 for attacks that cost nothing. `charged` says in a sentence what was charged, or why nothing was.
     `plan` are the sentences of the audited plan. `certified` says whether the audit is certified: not for a seeded run,
-    and not for an attack on rows (other than crafted rows) whose schema was not reviewed. `seconds` is the running
-    time. `out` is the folder of the result, or the audit file in a model folder; it is None if nothing was written. If
-    `owner_only` is true, nothing was charged, and `json` puts all numbers of the attack under `internal`.
+    not for an attack on rows (other than crafted rows) whose schema was not reviewed, and not if `owner_only`.
+    `seconds` is the running time. `out` is the folder of the result, or the audit file in a model folder; it is None if
+    nothing was written. If `owner_only` is true, nothing was charged, and `json` puts all numbers of the attack under
+    `internal`.
     """
 
     subject: str

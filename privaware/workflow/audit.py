@@ -258,7 +258,7 @@ def _membership(run: ChargedRun, plan: Plan, asked: AuditSettings) -> Audit:
         return _result(plan, asked, found, run=run, charged=charged if run.result else DRY, free=True)
     found = run.execute().to_json()
     result = _result(plan, asked, found, run=run, charged=charged, free=True)
-    result = replace(result, owner_only=private)
+    result = replace(result, owner_only=private, certified=result.certified and not private)
     run.publish_result(FILE, {**result.json(), "plan": free.sentences})
     return result
 

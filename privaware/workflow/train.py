@@ -17,7 +17,7 @@ from privaware._files import locked
 from privaware._rounded import number
 from privaware._validate import expect_count, expect_positive, renamed_keywords, shown
 from privaware.card import Guarantee
-from privaware.data import Sketch, array_cells, cells_sketch, rows_digest
+from privaware.data import Raw, Sketch, array_cells, cells_sketch, hashes_and_sketch, rows_digest
 from privaware.descent import (
     Callbacks,
     Checkpoint,
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from privaware.mechanism import Mechanism
 
 __all__ = ["train"]
+
+MOST_COLUMNS = 64
+"""Largest number of columns of arrays that are also recognised as a table; a wider array, such as pixels, is not."""
 
 
 @renamed_keywords(rate="sampling_rate", norm="clipping_norm")
@@ -389,8 +392,9 @@ def _expect_own_file(saved: Checkpoint, entry: Entry | None, digest: str) -> Non
 def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
     """Return the keyed hash (digest) of all rows, and a sketch by which most of the rows are recognised again.
 
-    A row is an entry of `inputs` (an array, or a sequence of arrays) with its entry of `targets`. Inputs and targets of
-    different lengths raise `WrongInput`.
+    A row is an entry of `inputs` (an array, or a sequence of arrays) with its entry of `targets`. The sketch recognises
+    the same rows in a table, too, if the arrays are the columns of a table (`_table`). Inputs and targets of different
+    lengths raise `WrongInput`.
     """
     arrays = _arrays(inputs) | {"target": _array(targets)}
     lengths = {len(array) for array in arrays.values()}
@@ -398,7 +402,19 @@ def _known_rows(inputs: Any, targets: Any) -> tuple[str, Sketch]:
         raise WrongInput(f"expected one target for each example, got inputs and targets of lengths {sorted(lengths)}")
     key = digest_key()
     hashes, sketch = cells_sketch(list(array_cells(arrays, key)), key)
+    if (table := _table(arrays)) is not None:
+        sketch = sketch.beside(hashes_and_sketch(table, key)[1])
     return rows_digest(hashes, key), sketch.finished()
+
+
+def _table(arrays: Mapping[str, np.ndarray]) -> Raw | None:
+    """Return arrays of one or two dimensions as a table; None for other arrays, or more than `MOST_COLUMNS` columns."""
+    import pandas as pd
+
+    if not all(0 < array.ndim < 3 for array in arrays.values()):
+        return None
+    columns = [column for array in arrays.values() for column in (array.T if array.ndim == 2 else [array])]
+    return None if len(columns) > MOST_COLUMNS else Raw(frame=pd.DataFrame(dict(enumerate(columns))))
 
 
 def _expect_public(projection: Any, inputs: Any) -> None:

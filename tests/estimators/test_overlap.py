@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import re
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -450,3 +452,15 @@ def test_rows_before_an_uncertified_selector_stay_certified(tmp_path: Path) -> N
     shared = {"ledger": Ledger.create(tmp_path / "x.ledger", limit=9.0)}
     PrivateSelector(random_state=0, settings={"columns": 1}, **shared).fit(X, y).transform(X)
     assert PrivateClassifier(learner="majority", **shared).fit(X, y).certified_
+
+
+@pytest.mark.parametrize("unit", ["row", "a"])
+def test_p49_run_after_a_fit_without_a_ledger_warns(unit: str) -> None:
+    X, y = rows()
+    classifier(learner="linear").fit(X, y)
+    assert not Path(os.environ["PRIVAWARE_LEDGERS"]).exists()
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(target=y)
+    schema = replace(declared(), unit=unit, columns=declared().columns[unit == "a" :])
+    said = "all of them spend epsilon 1.465 at delta 1e-5" if unit == "row" else "no epsilon holds for all of them"
+    with pytest.warns(OverlapWarning, match=rf"rows of this run were in earlier fits .* had no ledger.*{said}"):
+        fit(frame, target="target", epsilon=1.0, schema=schema, learner="linear")

@@ -22,6 +22,7 @@ from privaware.selectors.cfs_greedy import CfsGreedy
 from privaware.selectors.top import Top
 from privaware.strategies._search import Search
 from privaware.workflow.audit import Audit
+from privaware.workflow.run.source import draft_schema
 
 STEPS: dict[str, Any] = {"settings": {"steps": 5}}
 DIGITS: dict[str, Any] = {"learner": "linear", "epsilon": 4.0, **STEPS}
@@ -82,6 +83,8 @@ def test_membership_attack_on_private_rows_is_for_the_owner_only(people: Path, t
         audit(people, out=tmp_path / "a", **options)
     found = audit(people, **options)
     assert found.owner_only
+    reviewed = replace(draft_schema(people, target="y"), reviewed=True)
+    assert not audit(people, **{**options, "accept_schema": False, "schema": reviewed}).certified
     assert Ledger.open(f"{people}.ledger").spent() == 0
     shown = found.json()
     assert shown["auc"] is None

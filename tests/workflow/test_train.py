@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from privaware import Ledger, train
+from privaware import Ledger, fit, train
 from privaware.accounting import epsilon
 from privaware.descent import Descent, anchored, cross_entropy, flat
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, Refused, WrongInput
@@ -101,6 +101,28 @@ def test_p49_rows_from_memory_are_charged_once_and_for_all(monkeypatch):
     monkeypatch.setattr(Descent, "run", lambda *_, **__: pytest.fail("trained without a charge"))
     with pytest.raises(BudgetExceeded):
         train(nn.Linear(4, 2), x, y, **settings)
+
+
+@pytest.mark.parametrize("trained_first", [True, False])
+def test_p49_arrays_are_recognised_as_rows_of_a_table(trained_first):
+    x, y = task()
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+    table = pd.DataFrame(x.numpy(), columns=list("abcd")).assign(number=range(len(y)), label=np.where(y, "yes", "no"))
+    runs = [
+        lambda: train(nn.Linear(5, 2), torch.cat([x, torch.arange(len(y))[:, None]], 1), y, **settings),
+        lambda: fit(table[::-1], target="label", epsilon=1.0, learner="linear"),
+    ]
+    first, second = runs if trained_first else runs[::-1]
+    first()
+    with pytest.warns(OverlapWarning, match="a table that probably shares rows with this one is charged to another"):
+        second()
+
+
+def test_arrays_of_other_rows_are_strangers():
+    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+    for seed in (0, 1):
+        x, y = task(seed)
+        train(nn.Linear(5, 2), torch.cat([x, torch.arange(len(y))[:, None]], 1), y, **settings)  # numbered rows
 
 
 def test_trained_module_carries_its_guarantee(tmp_path):

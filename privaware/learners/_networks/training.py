@@ -149,6 +149,7 @@ class Network(Learner):
             expect_fraction(name, average=self.average)
         expect_tables(name, features=self.features)
         listed = isinstance(self.trainable, list) and all(isinstance(each, bool) for each in self.trainable)
+        expect(self.initial is None or isinstance(self.initial, Model), name, "initial as a model", self.initial)
         expect(self.trainable is None or listed, name, "trainable as a list of true or false", self.trainable)
 
     @property

@@ -7,7 +7,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -16,9 +16,26 @@ from privaware import accounting
 from privaware._rounded import number, rounded_up
 from privaware._validate import expect_positive
 from privaware.data import Sketch
-from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, WrongInput, for_caller, warn_caller
+from privaware.errors import (
+    BudgetExceeded,
+    OverlapWarning,
+    PrivawareError,
+    Refused,
+    WrongInput,
+    for_caller,
+    warn_caller,
+)
 from privaware.events import NOTHING, Event
-from privaware.ledger import KnownLedger, Ledger, known_ledgers, knows_rows, memory_ledger, register, spent_together
+from privaware.ledger import (
+    KnownLedger,
+    Ledger,
+    known_ledgers,
+    knows_rows,
+    memory_ledger,
+    register,
+    spent_together,
+    unwritten_key,
+)
 from privaware.ledger._entry import unfinished
 from privaware.ledger._ledger import limit_setting
 from privaware.workflow.run.options import RunOptions, Say
@@ -46,9 +63,15 @@ NOT_CHECKED = (
     "no file. The run itself checks this before its charge."
 )
 
-
 _COLLECTED: ContextVar[list[SameRows] | None] = ContextVar("collected", default=None)
 """The list that gets the ledgers of the rows of each run, instead of a warning with their total; usually None."""
+
+
+WITHOUT_LEDGER: dict[tuple[str, tuple[str, int, str]], tuple[Sketch, Event]] = {}
+"""Sketch and cost of the rows that this process charged to temporary ledgers, which estimators without a ledger have.
+
+The keys are the digest of the rows, and the unit, the cap and the relation of the charges.
+"""
 
 
 @contextmanager
@@ -155,32 +178,66 @@ def register_rows(
     """Record that the ledger will be charged for these rows, warn about their other ledgers, and return their digest.
 
     `digest_of_rows` and `sketch_of_rows` read the rows; they return None for built-in data, for which nothing is done
-    and None is returned. For a temporary ledger the warnings are given, nothing is recorded, and None is returned. The
-    warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run` is already
-    charged. The warnings go to `say`; without `say` they are Python warnings. Within `collect_row_ledgers` the epsilon
-    of all ledgers is not named: its list gets the ledgers.
+    and None is returned. For a temporary ledger the warnings are given, only this process remembers the rows, and None
+    is returned. The warnings name the epsilon of all ledgers with `event`, which is not counted a second time if `run`
+    is already charged. The warnings go to `say`; without `say` they are Python warnings. Within `collect_row_ledgers`
+    the epsilon of all ledgers is not named: its list gets the ledgers.
     """
-    if not ledger.lasting and not knows_rows():
-        return None
-    digest, sketch = digest_of_rows(), sketch_of_rows()
+    with nullcontext() if ledger.lasting else unwritten_key():
+        digest, sketch = digest_of_rows(), sketch_of_rows()
     if digest is None or sketch is None:
         return None
-    uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
-    same, collected = SameRows.of_table(ledger, digest, sketch), _COLLECTED.get()
-    if collected is not None:
-        collected.append(same)
-        sentences = same.sentences_without_total()
-    else:
-        sentences = same.sentences(event=uncharged, during_run=True)
-    for sentence in sentences:
-        if say is None:
-            warn_caller(sentence, OverlapWarning)
+    if ledger.lasting or knows_rows():
+        uncharged = NOTHING if run is not None and ledger.find(run) is not None else event
+        same, collected = SameRows.of_table(ledger, digest, sketch), _COLLECTED.get()
+        if collected is not None:
+            collected.append(same)
+            sentences = same.sentences_without_total()
         else:
-            say(for_caller(f"{sentence[:1].upper()}{sentence[1:]}."))
+            sentences = [
+                *same.sentences(event=uncharged, during_run=True),
+                *_without_ledger(same, digest, sketch, uncharged),
+            ]
+        for sentence in sentences:
+            if say is None:
+                warn_caller(sentence, OverlapWarning)
+            else:
+                say(for_caller(f"{sentence[:1].upper()}{sentence[1:]}."))
     if not ledger.lasting:
+        key = (digest, ledger.facts.promise)
+        WITHOUT_LEDGER[key] = (sketch, WITHOUT_LEDGER[key][1] + event if key in WITHOUT_LEDGER else event)
         return None
     register(digest, ledger, sketch.to_bytes())
     return digest
+
+
+def _without_ledger(same: SameRows, digest: str, sketch: Sketch, event: Event) -> Iterator[str]:
+    """Yield a sentence if earlier fits of this process, charged to no lasting ledger, had rows of a table.
+
+    The table has this `digest` and `sketch`, and `same` has its ledgers. The sentence states the epsilon of these fits,
+    of all ledgers and of `event` together, unless the fits have another unit, cap or relation.
+    """
+    promise = same.ledger.facts.promise
+    past = [
+        (facts, cost)
+        for (rows, facts), (table, cost) in WITHOUT_LEDGER.items()
+        if rows == digest or table.resembles(sketch)
+    ]
+    if not past:
+        return
+    start = "rows of this run were in earlier fits of this process that had no ledger"
+    if any(facts != promise for facts, _ in past):
+        yield f"{start}, for another unit, cap or relation, so that no epsilon holds for all of them"
+        return
+    together = sum((cost for _, cost in past), same.event(event))
+    try:
+        shown = f"epsilon {rounded_up(accounting.epsilon(together, same.ledger.delta))}"
+    except Refused:
+        shown = "more than can be stated"
+    yield (
+        f"{start}: all of them spend {shown} at delta {rounded_up(same.ledger.delta)}; give every fit on these rows "
+        "one ledger (--ledger FILE)"
+    )
 
 
 def ledger_place(source: Source, options: RunOptions, event: Event, resources: ExitStack) -> Path | Ledger:

@@ -220,6 +220,8 @@ def test_network_with_features_names_the_expected_shape() -> None:
     for wrong in ({"trainable": 3}, {"features": "scatter"}):
         with pytest.raises(WrongInput, match="as a list"):
             DpSgd(**wrong)
+    with pytest.raises(WrongInput, match="expected initial as a model"):  # not after the charge
+        DpSgd(initial="model")  # type: ignore[arg-type]
 
 
 def _replay_with_dropout(learner: DpSgd) -> None:
