@@ -28,6 +28,7 @@ NAMES = {
     "columns": "the number of columns",
     "classes": "the number of classes",
     "rows_epsilon": "rows x epsilon",
+    "relative_signal": "rows x epsilon, divided by 450 for numbers, 250 for classes with declared bounds, else 100,",
     "rows_per_cross": "rows x epsilon for each pair of levels",
     "channels": "the number of colour channels",
     "side": "the smaller side in pixels",

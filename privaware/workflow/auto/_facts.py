@@ -55,6 +55,7 @@ FACTS: dict[str, str] = {
     "rows": "the declared number of rows",
     "epsilon": "the privacy budget",
     "rows_epsilon": "rows times epsilon, divided by the cap if persons are protected",
+    "relative_signal": "rows_epsilon divided by 450 for a regression, by 250 for classes if bounded, else by 100",
     "classes": "the number of classes; 0 for a regression",
     "columns": "the number of coded columns of a table, without the target; otherwise 0",
     "levels": "the number of levels of all categories; 0 if fewer than half of the columns are categories",
@@ -104,6 +105,7 @@ def facts_of(schema: Schema, epsilon: float, device: str = "cpu") -> dict[str, A
         "rows": schema.rows,
         "epsilon": epsilon,
         "rows_epsilon": signal,
+        "relative_signal": signal / (FEW_ROWS[schema.bounded] if schema.classes else FEW_ROWS_OF_NUMBERS),
         "classes": len(schema.classes),
         "columns": len(schema.used) if schema.form == "table" else 0,
         "levels": _levels(schema),
@@ -183,6 +185,10 @@ def resolved(value: Any, facts: Facts) -> Any:
     return value
 
 
+FEW_ROWS = {True: 250, False: 100}
+"""The rows x epsilon of a table with classes below which it takes `linear`, by whether all columns are bounded."""
+FEW_ROWS_OF_NUMBERS = 450
+"""The rows x epsilon below which a regression on a table takes `linear`."""
 UNDECLARED_LEVELS = 4
 """The number of levels that is assumed of a category whose levels are not declared."""
 FEATURES = 1_024

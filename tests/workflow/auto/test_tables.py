@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,10 @@ def table_choice(schema: Schema, epsilon: float) -> Choice:
 
 def classes(rows: int) -> Schema:
     return Schema(columns=COLUMNS, classes=("no", "yes"), rows=rows)
+
+
+def bare_classes(rows: int) -> Schema:
+    return classes(rows).bare()
 
 
 def numbers(rows: int) -> Schema:
@@ -81,14 +85,14 @@ def test_large_regressions_get_more_trees() -> None:
     assert table_choice(numbers(1_000_000), 1.0).settings == {}
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 0), (0.3, 0), (1.0, 1024)])
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 0), (0.15, 0), (1.0, 1024)])
 def test_few_rows_for_many_levels_get_an_additive_model(epsilon: float, count: int) -> None:
-    letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(10))
-    schema = Schema(columns=letters, classes=("no", "yes"), rows=1_000)
+    letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(20))
+    schema = Schema(columns=letters, classes=("no", "yes"), rows=5_000)
     assert table_choice(schema, epsilon).settings["count"] == count
 
 
-@pytest.mark.parametrize(("epsilon", "learner"), [(0.3, "fourier"), (3.0, "linear")])
+@pytest.mark.parametrize(("epsilon", "learner"), [(0.5, "fourier"), (3.0, "linear")])
 def test_pairs_of_categories_are_learnt_where_rows_are_enough(epsilon: float, learner: str) -> None:
     letters = tuple(Column(name=f"c{at}", kind="category", categories=tuple("acgt")) for at in range(10))
     choice = table_choice(Schema(columns=letters, classes=("no", "yes"), rows=1_000), epsilon)
@@ -102,10 +106,18 @@ def test_pairs_of_many_categories_are_not_learnt_one_by_one() -> None:
 
 
 def test_levels_do_not_count_beside_more_numbers() -> None:
-    letters = replace(COLUMNS[1], categories=tuple("abcdefghijkl"))
+    letters = replace(COLUMNS[1], categories=tuple(map(str, range(60))))
     numbers_first = (*(replace(COLUMNS[0], name=f"n{at}") for at in range(2)), letters)
     schema = Schema(columns=numbers_first, classes=("no", "yes"), rows=1_000)
-    assert table_choice(schema, 0.1).settings == FOURIER
+    assert table_choice(schema, 0.5).settings == FOURIER
+
+
+@pytest.mark.parametrize(("make", "few"), [(classes, 2_400), (bare_classes, 900), (numbers, 4_400)])
+def test_small_tables_take_linear_with_little_weight_on_the_bias(make: Callable[[int], Schema], few: int) -> None:
+    small, larger = (table_choice(make(rows), 0.1) for rows in (few, few + 200))
+    assert (small.learner, larger.learner) == ("linear", "fourier")
+    assert (small.settings["constant"], small.settings["momentum"]) == (0.3, 0.8)
+    assert not any(isinstance(stage.mechanism, Bins) for stage in small.before)
 
 
 def test_fourier_is_taken_where_rows_are_not_too_many() -> None:
