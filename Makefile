@@ -8,24 +8,26 @@ DATA := $(CURDIR)/.data
 # Tests write to memory if 8 GB of it are free, because their ledgers wait for the disk thousands of times.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'END {if ($$4 > 8000000) print "/dev/shm"}')
 export OMP_NUM_THREADS ?= 2
-# Types are checked while data are unpacked and a browser is installed.
+# Types are checked, on one core, while data are unpacked and the first tests run.
 MAKEFLAGS += --jobs=2
 
 ifneq ($(wildcard $(SHARED)/unpack),)
 export PRIVAWARE_DATA ?= $(DATA)
 endif
 
-.PHONY: run test browser lint types slow gpu bench docs data clean
+.PHONY: run test tests browser lint types slow gpu bench docs data clean
 
 run: $(VENV)/installed  ## fit the built-in wisconsin data at epsilon 1
 	@$(BIN)/privaware fit wisconsin --epsilon 1 --out runs/wisconsin-$$(date +%Y%m%d-%H%M%S)
 
-test: export OMP_NUM_THREADS := 1  # two processes on two cores: more threads only wait for one another
-test: export PYTHONDONTWRITEBYTECODE :=  # tests start hundreds of processes, each of which would compile the package
+test: lint types tests  ## lint, types, doctests and all tests
+
+tests: export OMP_NUM_THREADS := 1  # two processes on two cores: more threads only wait for one another
+tests: export PYTHONDONTWRITEBYTECODE :=  # tests start hundreds of processes, each of which would compile the package
 ifneq ($(MEMORY),)
-test: export TMPDIR := $(MEMORY)
+tests: export TMPDIR := $(MEMORY)
 endif
-test: $(VENV)/installed lint types data browser  ## lint, types, doctests and all tests
+tests: $(VENV)/installed lint data browser
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 browser:  ## Chromium for the tests of pages, installed only by root in CI; elsewhere those tests skip without it

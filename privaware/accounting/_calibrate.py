@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -62,8 +63,13 @@ def calibrate(cost: Callable[[float], Event], epsilon: float, delta: float) -> f
 def fingerprint(*parts: Any) -> str:
     """Return the name of the cache entry for the public values `parts` (events, numbers, words): a SHA-256 in hex."""
     plain = [to_json(part) if isinstance(part, Event) else part for part in parts]
-    text = json.dumps([VERSION, metadata.version("dp-accounting"), *plain], sort_keys=True)
+    text = json.dumps([VERSION, _library_version(), *plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _library_version() -> str:
+    return metadata.version("dp-accounting")
 
 
 def _probe(cost: Callable[[float], Event], noise: float) -> Event | str:

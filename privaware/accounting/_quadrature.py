@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,21 @@ Curves = Callable[[Array], tuple[Array, Array]]
 def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array, float]:
     """Return the ascending points x at which `log_mgf` samples its integrand, and the distance between two neighbours.
 
-    `log_mgf` takes the same arguments. phi is the density of the normal distribution with mean 0 and standard deviation
-    `noise`. `curves(x)` returns (a(x), l(x)): the distribution P has the density phi(x) exp(a(x)), and l(x) is the
-    privacy loss at x. P and the neighbouring distribution Q are mixtures of Gaussians; `shift` is the largest absolute
-    mean of one of these Gaussians. All entries of `z` must have the same real part.
+    `log_mgf` takes the same arguments. All entries of `z` must have the same real part.
     """
-    s, real = noise, float(np.real(z.flat[0]))
+    return _abscissae(curves, noise, shift, float(np.real(z.flat[0])), float(np.abs(np.imag(z)).max()))
+
+
+@lru_cache(maxsize=8)
+def _abscissae(curves: Curves, noise: float, shift: int, real: float, far: float) -> tuple[Array, float]:
+    """Return what `abscissae` returns for `z` with the real part `real` and absolute imaginary parts of up to `far`.
+
+    phi is the density of the normal distribution with mean 0 and standard deviation `noise`. `curves(x)` returns
+    (a(x), l(x)): the distribution P has the density phi(x) exp(a(x)), and l(x) is the privacy loss at x. P and the
+    neighbouring distribution Q are mixtures of Gaussians; `shift` is the largest absolute mean of one of these
+    Gaussians.
+    """
+    s = noise
     reach = (abs(real) + 2) * shift + 12 * s
     low, high = -reach, reach
     for _ in range(2):
@@ -35,7 +45,6 @@ def abscissae(curves: Curves, noise: float, shift: int, z: Array) -> tuple[Array
         inside = np.flatnonzero(level > -42)
         low, high = coarse[max(inside[0] - 1, 0)], coarse[min(inside[-1] + 1, 1000)]
     # Far out on the contour the integrand is divided by z^2, so less precision is needed there.
-    far = float(np.abs(np.imag(z)).max())
     need = max(8.0, 27 - 2 * math.log(max(far / max(abs(real), 1e-3), 1.0)))
     speed = float(np.abs(np.gradient(loss, coarse))[level > -need].max()) * far
     step = 2 * math.pi / (18 / s + 1.2 * speed)

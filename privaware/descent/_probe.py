@@ -120,7 +120,9 @@ class _Case:
     @contextlib.contextmanager
     def _seeded(self) -> Iterator[None]:
         with torch.random.fork_rng(devices=[self.targets.device] if self.targets.is_cuda else []):
-            torch.manual_seed(2**31)
+            torch.default_generator.manual_seed(2**31)  # `torch.manual_seed` also changes generators of other devices
+            if self.targets.is_cuda:
+                torch.cuda.manual_seed(2**31)
             yield
 
     def batch(self, part: slice, models: int) -> Batch:

@@ -151,10 +151,7 @@ class _Check:
         """
         if self.schema.form != "table" or not self.schema.used:
             return
-        copied = [column for column in self.schema.declared if not column.is_whole]
-        copies = (replace(column, name=f"{column.name} {copy}") for copy in range(1, COPIES) for column in copied)
-        wide = replace(self.schema, columns=(*self.schema.columns, *copies))
-        narrow = self.schema.keep((self.schema.used[0].name,))
+        wide, narrow = _copied(self.schema), self.schema.keep((self.schema.used[0].name,))
         for noise in (1.0, 8.0):
             events = [self._cost_or_none(schema, noise) for schema in (wide, self.schema, narrow)]
             epsilons = [_epsilon(event, self.delta) for event in events if event is not None]
@@ -355,6 +352,14 @@ class _Check:
             (epsilon_lower(*scores, delta=delta, confidence=0.999), _epsilon(stated, delta))
             for delta in (self.delta, LARGE_DELTA)
         ]
+
+
+@functools.lru_cache(maxsize=8)
+def _copied(schema: Schema) -> Schema:
+    """Return `schema` with `COPIES` copies of each declared column that is coded into numbers."""
+    copied = [column for column in schema.declared if not column.is_whole]
+    copies = (replace(column, name=f"{column.name} {copy}") for copy in range(1, COPIES) for column in copied)
+    return replace(schema, columns=(*schema.columns, *copies))
 
 
 @functools.lru_cache(maxsize=256)

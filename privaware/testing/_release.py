@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import PurePath
 from types import FunctionType, MethodType
@@ -37,7 +37,8 @@ def released_numbers(released: Any) -> np.ndarray:
     >>> released_numbers((np.ones(2), [3, None, {7, 5}])).tolist()
     [1.0, 1.0, 3.0, 0.0, 5.0, 7.0]
     """
-    parts = list(_walk(released, set()))
+    parts: list[np.ndarray] = []
+    _collect(released, set(), parts)
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
@@ -54,14 +55,15 @@ def padded(rows: list[np.ndarray]) -> np.ndarray:
     return matrix
 
 
-def _walk(value: Any, visited: set[int]) -> Iterator[np.ndarray]:
+def _collect(value: Any, visited: set[int], parts: list[np.ndarray]) -> None:
+    """Append the numbers of `value` to `parts`, but skip a container whose id is in `visited`."""
     leaf = _leaf(value)
     if leaf is not None:
-        yield leaf
+        parts.append(leaf)
     elif id(value) not in visited:
         visited.add(id(value))
         for part in _inside(value):
-            yield from _walk(part, visited)
+            _collect(part, visited, parts)
 
 
 def _leaf(value: Any) -> np.ndarray | None:

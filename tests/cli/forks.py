@@ -20,9 +20,11 @@ from typing import Any, NoReturn
 
 IMPORTS = [
     "altair",
+    "filelock",
     "jinja2",
     "opendp.measurements",
     "pandas",
+    "platformdirs",
     "pyarrow.csv",
     "safetensors.numpy",
     "torch",
@@ -31,6 +33,7 @@ IMPORTS = [
     "dp_accounting.pld.privacy_loss_distribution",
     "privaware.cli._verbs",
     "privaware.descent",
+    "privaware.learners.fourier",
     "privaware.learners.linear",
     "privaware.learners.majority",
     "privaware.workflow.fit",
@@ -97,6 +100,8 @@ def _serve() -> None:
         importlib.import_module(name)
     # A chart starts a JavaScript engine, which takes longer than the rest of a run and touches no file.
     importlib.import_module("privaware.report._charts").render = lambda chart: ""
+    importlib.import_module("privaware.report")._template()
+    importlib.import_module("privaware.cli")._command(sys.modules["privaware.cli._verbs"].app)
     for line in sys.stdin:
         runs = json.loads(line)
         began = time.monotonic()

@@ -463,7 +463,7 @@ def test_unused_column_named_row_or_label_is_kept(name):
 
 
 def test_unit_protects_all_rows_of_a_person(tmp_path):
-    frame, y = visits()
+    frame, y = visits(200)
     ledger = tmp_path / "visits.ledger"
     model = PrivateClassifier(epsilon=3.0, unit="who", cap=2, text=["note"], ledger=ledger).fit(frame, y)
     assert (Ledger.open(ledger).unit, Ledger.open(ledger).facts.cap) == ("who", 2)
@@ -536,7 +536,7 @@ def test_missing_numbers_are_refused_unless_said_otherwise(as_array):
 
 
 def test_words_of_a_text_column_are_learnt():
-    frame, _ = visits()
+    frame, _ = visits(300)
     y = frame["note"] == "sun"
     model = PrivateClassifier(epsilon=3.0, text=["note"], random_state=0).fit(frame[["age", "note"]], y)
     assert model.score(frame[["age", "note"]], y) > 0.9
