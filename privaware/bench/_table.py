@@ -90,7 +90,7 @@ def entry(row: SummaryRow | None, column: str) -> str:
         return ""
     measure = MEASURES[column.partition(":")[0]]
     ends = row.intervals.get(column)
-    numbers = [f"{measure.scale * number:.{measure.digits}f}" for number in (value, *(ends or ()))]
+    numbers = [f"{measure.scale * number:z.{measure.digits}f}" for number in (value, *(ends or ()))]
     return numbers[0] if ends is None else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
 
 

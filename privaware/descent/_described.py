@@ -106,7 +106,7 @@ def _build(kind: str, known: Mapping[str, Any], table: Mapping[str, Any]) -> Any
     settings = dict(table)
     name = str(settings.pop("name", ""))
     if name not in known:
-        raise WrongInput(f"expected a {kind} by its name, got {table!r:.120}; {suggestion(name, sorted(known))}")
+        raise WrongInput(f"there is no {kind} named {name!r:.60}; {suggestion(name, sorted(known))}")
     accepted = [field.name for field in fields(known[name]) if field.init] if name not in PLAIN_LOSSES else []
     wrong = [setting for setting in settings if setting not in accepted]
     if wrong:

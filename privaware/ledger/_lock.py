@@ -65,7 +65,7 @@ def expect_file(path: Path) -> None:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        raise WrongInput(f"there is no ledger at {shown_path(path)}; check the name") from None
+        raise WrongInput(f"there is no ledger at {shown_path(path)}") from None
     except OSError as problem:
         raise WrongInput(f"{shown_path(path)} cannot be opened: {problem.strerror}") from None
     if not stat.S_ISREG(mode):

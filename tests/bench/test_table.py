@@ -99,6 +99,11 @@ def test_one_column_has_epsilons_across() -> None:
     assert "| digits | cnn | baseline |  |  | 80.00 |" in lines
 
 
+def test_rounded_zero_has_no_sign() -> None:
+    none = replace(row("baseline", None), values={"utility_loss": [-5e-17]}, intervals={"utility_loss": (-0.1, 0.1)})
+    assert "| 0.00 [-10.00, 10.00] |" in bench_table([none], "markdown", ["utility_loss"])
+
+
 def test_several_columns_have_a_line_for_each_epsilon() -> None:
     lines = bench_table(ROWS, "markdown", ["score", "tailored_auc:lira"]).splitlines()
     assert lines[0] == "| data | network | learner | epsilon | score (%) | tailored AUC lira |"

@@ -135,10 +135,10 @@ def test_unnamed_index_and_persons_are_identifiers_by_name_alone(tmp_path: Path)
 def test_unknown_target_is_refused_before_rows_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ages(last="44").to_csv(tmp_path / "people.csv", index=False)
     with pytest.raises(WrongInput) as after_reading:
-        typed(read(tmp_path / "people.csv", header=True), target="yy")
+        typed(read(tmp_path / "people.csv", header=True), target="agee")
     monkeypatch.setattr(CsvFile, "frame", lambda file: pytest.fail("all rows are read"))
-    with pytest.raises(WrongInput, match=r"'people.csv': expected a target among .* 'yy'; did you mean 'y'") as early:
-        fit(tmp_path / "people.csv", target="yy", epsilon=1.0, header=True)
+    with pytest.raises(WrongInput, match=r"expected a target among .* 'agee'; did you mean 'age'") as early:
+        fit(tmp_path / "people.csv", target="agee", epsilon=1.0, header=True)
     assert str(early.value) == str(after_reading.value)
 
 
