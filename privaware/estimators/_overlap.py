@@ -37,7 +37,7 @@ from privaware.events import Event
 from privaware.ledger import KnownLedger, Ledger
 from privaware.schema import Schema
 from privaware.workflow.run.other_ledgers import SOME, OtherLedger, SameRows
-from privaware.workflow.run.row_ledger import collect_row_ledgers
+from privaware.workflow.run.row_ledger import collect_row_ledgers, note_derived
 
 NO_LIMIT = 1e9
 """Limit of a temporary ledger, larger than any epsilon in use."""
@@ -182,8 +182,10 @@ def note_transformed(before: Any, after: Any, *, certified: bool) -> None:
     """
     if certified and not PAST_FITS:
         return
-    inputs, sketch = _hashed(_by_place(before))
-    outputs, sketch_after = _hashed(_by_place(after))
+    before, after = _by_place(before), _by_place(after)
+    note_derived(before, after)
+    inputs, sketch = _hashed(before)
+    outputs, sketch_after = _hashed(after)
     with _LOCK:
         sources = np.unique(np.concatenate([inputs, _sources(inputs, sketch)]))
         same = (each for each in TRANSFORMED if each.certified == certified)

@@ -464,3 +464,15 @@ def test_p49_run_after_a_fit_without_a_ledger_warns(unit: str) -> None:
     said = "all of them spend epsilon 1.465 at delta 1e-5" if unit == "row" else "no epsilon holds for all of them"
     with pytest.warns(OverlapWarning, match=rf"rows of this run were in earlier fits .* had no ledger.*{said}"):
         fit(frame, target="target", epsilon=1.0, schema=schema, learner="linear")
+
+
+def test_p49_run_on_rows_that_a_transformer_returned_warns() -> None:
+    X, y = rows()
+    step = PrivateNormaliser(epsilon=1.0, schema=declared()).fit(X)
+    frame = pd.DataFrame(step.transform(X), columns=["a", "b"]).assign(target=y)
+    with pytest.warns(OverlapWarning, match="had no ledger: all of them spend epsilon 1.465"):
+        fit(frame, target="target", epsilon=1.0, schema=declared(), learner="linear")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        others = pd.DataFrame(step.transform(rows(seed=1)[0]), columns=["a", "b"]).assign(target=rows(seed=1)[1])
+        fit(others, target="target", epsilon=1.0, schema=declared(), learner="linear")

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from privaware import accounting
 from privaware._rounded import number, rounded_up
 from privaware._validate import expect_positive
-from privaware.data import Sketch
+from privaware.data import Raw, Sketch, hashes_and_sketch, rows_digest
 from privaware.errors import (
     BudgetExceeded,
     OverlapWarning,
@@ -29,6 +29,7 @@ from privaware.events import NOTHING, Event
 from privaware.ledger import (
     KnownLedger,
     Ledger,
+    digest_key,
     known_ledgers,
     knows_rows,
     memory_ledger,
@@ -43,6 +44,9 @@ from privaware.workflow.run.other_ledgers import SameRows, similar_ledgers
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.source import Source
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = [
     "collect_row_ledgers",
     "expect_new_limit",
@@ -51,6 +55,7 @@ __all__ = [
     "is_new",
     "known_path",
     "ledger_place",
+    "note_derived",
     "open_ledger",
     "register_rows",
     "what_fits",
@@ -209,6 +214,22 @@ def register_rows(
         return None
     register(digest, ledger, sketch.to_bytes())
     return digest
+
+
+def note_derived(before: pd.DataFrame, after: pd.DataFrame) -> None:
+    """Remember that the table `after` was computed, row by row, from the table `before`; neither has a target.
+
+    A run on rows of `after` is then warned of the earlier fits without a ledger that had rows of `before`.
+    """
+    if not WITHOUT_LEDGER:
+        return
+    with unwritten_key():
+        key = digest_key()
+    (_, source), (hashes, derived) = (hashes_and_sketch(Raw(frame=frame), key) for frame in (before, after))
+    source, derived = source.finished(), derived.finished()
+    for (_, promise), (table, cost) in list(WITHOUT_LEDGER.items()):
+        if table.resembles(source) and not table.resembles(derived):
+            WITHOUT_LEDGER.setdefault((rows_digest(hashes, key), promise), (derived, cost))
 
 
 def _without_ledger(same: SameRows, digest: str, sketch: Sketch, event: Event) -> Iterator[str]:
