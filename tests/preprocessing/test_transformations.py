@@ -136,6 +136,16 @@ def test_target_range_is_centred_on_the_mean() -> None:
     assert TargetMomentsRange.clip(data, released).y.max() <= released.high
 
 
+def test_target_range_is_narrow_where_noise_hides_the_variance() -> None:
+    schema = replace(NUMBER, low=-1.0, high=1.0, rows=2_000)
+    data = Data(schema=schema, x=np.zeros((2_000, len(schema.used))), y=np.full(2_000, 0.1))
+    noise = 40.0
+    hidden = np.sqrt(noise * np.sqrt(2) / 2_000)  # a standard deviation that the noise hides
+    released = [TargetMomentsRange().run(data, noise, Rng(seed)) for seed in range(8)]
+    widths = [float(np.subtract(each.high, each.low)) for each in released]
+    assert min(widths) == pytest.approx(3.0 * hidden, rel=1e-3)
+
+
 class CountedTwice(TargetHistogramRange):
     """Charges for one histogram, and releases a second one."""
 

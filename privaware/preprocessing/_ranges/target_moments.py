@@ -1,9 +1,10 @@
 """A private range of the target of a regression: its mean plus or minus a few standard deviations.
 
 The mean and the mean square of the target, scaled by its declared bounds, are one noisy release. The new bounds lie
-`reach` standard deviations on either side of the mean. A model that has learned nothing then predicts the mean, and
-noise that is proportional to the range is small. Targets outside the new bounds are clipped. The declared bounds stay
-if both lie inside the new bounds; otherwise the new bounds replace both.
+`reach` standard deviations on either side of the mean. If noise hides the variance, a quarter of the standard deviation
+of the noise stands in for the variance. A model that has learned nothing then predicts the mean, and noise that is
+proportional to the range is small. Targets outside the new bounds are clipped. The declared bounds stay if both lie
+inside the new bounds; otherwise the new bounds replace both.
 
 Paper: Dwork, McSherry, Nissim, Smith 2006, Calibrating Noise to Sensitivity, for noisy sums; this use of them is this
 package's.
@@ -71,8 +72,10 @@ class TargetMomentsRange(Transformation):
         schema = data.schema
         mean, square = release(TargetMoments(), data.parts, noise, rng) / schema.rows
         mean = float(np.clip(mean, -1, 1))
-        least = max(noise * math.sqrt(2) / schema.rows, MIN_DEVIATION**2)  # a smaller variance is mostly noise
-        deviation = math.sqrt(min(max(float(square) - mean**2, least), 1.0))
+        least = noise * math.sqrt(2) / schema.rows  # the standard deviation of the noise in the mean square
+        variance = float(square) - mean**2
+        deviation = math.sqrt(min(variance if variance >= least else least / 4, 1.0))
+        deviation = max(deviation, MIN_DEVIATION)
         reach = self.reach * deviation
         if reach >= 1 + abs(mean):
             return schema  # the declared bounds are narrower
