@@ -8,7 +8,6 @@ import pickle
 import re
 import traceback
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,20 +134,24 @@ WORDS = ("--close", "--short", "pip install ")
 """Starts of texts that are words of a command."""
 
 
-def messages() -> Iterator[tuple[str, str]]:
-    """Yield the file and the text of each string that is neither a docstring nor a file of `COMMANDS`.
+@cache
+def messages() -> tuple[tuple[str, str], ...]:
+    """The file and the text of each string that is neither a docstring nor a file of `COMMANDS`.
 
     A value in an f-string is shown as V.
     """
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         file = path.relative_to(PACKAGE).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        inner |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(tree) if not file.startswith(COMMANDS) else ():
+        nodes = [] if file.startswith(COMMANDS) else list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        inner = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        inner |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]
             if id(node) not in inner and isinstance(parts[0], (ast.Constant, ast.FormattedValue)):
-                yield file, "".join(str(part.value) if isinstance(part, ast.Constant) else "V" for part in parts)
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "V" for part in parts)
+                found.append((file, text))
+    return tuple(found)
 
 
 @cache

@@ -339,9 +339,8 @@ def test_in_float32_all_other_draws_must_agree(monkeypatch, wrong, refused):
 
 def test_probe_on_the_cpu_seeds_no_other_device(monkeypatch):
     """Such a seed would stay after the probe, and would keep a text of the stack where CUDA is not started."""
-    seeded_devices = []
+    module, (x, y), seeded_devices = net(), examples(6), []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded_devices.append)
     monkeypatch.setattr(torch.cuda, "manual_seed", seeded_devices.append)
-    x, y = examples(6)
-    assert not _probe.needs_materialising(net(), cross_entropy, (x,), y, "cpu")
+    assert not _probe.needs_materialising(module, cross_entropy, (x,), y, "cpu")
     assert seeded_devices == []

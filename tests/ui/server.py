@@ -72,7 +72,7 @@ class Served:
         finally:
             connection.close()
 
-    def until(self, path: str, words: str, every: float = 0.05) -> str:
+    def until(self, path: str, words: str, every: float = 0.1) -> str:
         """The page at a path, as soon as it says these words; it is asked again after `every` seconds."""
         deadline = time.monotonic() + SECONDS
         while words not in (text := self.ask(f"/{TOKEN}/{path}")[1]):

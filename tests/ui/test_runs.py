@@ -29,6 +29,8 @@ from tests.ui.server import STUB, TOKEN, Served, served
 
 FORM = {"data": "people.csv", "target": "y", "out": "new"}
 COMMAND = (sys.executable, "-c", STUB)
+CHARTLESS = "from privaware import cli; from privaware.report import _charts; _charts.render = lambda _: ''; cli.main()"
+"""The command line without the chart of the report, which takes longer than the rest of a small run."""
 
 
 @pytest.fixture
@@ -468,7 +470,7 @@ def test_resumed_run_on_changed_data_is_not_charged_again(place: Path, entry: in
     rows, content = place / "people.csv", (place / "people.csv").read_text()
     lines = content.splitlines()
     rows.write_text("\n".join([lines[0], lines[2], *lines[2:]]) + "\n")
-    with served(place) as page:
+    with served(place, (sys.executable, "-c", CHARTLESS)) as page:
         assert act(page, "resume") == 303
         assert "this run cannot continue on its charge" in page.until("run/fit/new", ">failed<")
         assert len(Ledger.open(f"{rows}.ledger").history()) == 1
