@@ -38,7 +38,7 @@ def released_numbers(released: Any) -> np.ndarray:
     [1.0, 1.0, 3.0, 0.0, 5.0, 7.0]
     """
     parts: list[np.ndarray] = []
-    _collect(released, set(), parts)
+    _collect(released, {}, parts)
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
@@ -55,13 +55,16 @@ def padded(rows: list[np.ndarray]) -> np.ndarray:
     return matrix
 
 
-def _collect(value: Any, visited: set[int], parts: list[np.ndarray]) -> None:
-    """Append the numbers of `value` to `parts`, but skip a container whose id is in `visited`."""
+def _collect(value: Any, visited: dict[int, Any], parts: list[np.ndarray]) -> None:
+    """Append the numbers of `value` to `parts`, but skip a container that is in `visited`, by id.
+
+    `visited` keeps containers alive, because the id of one that no longer exists may be given to another one.
+    """
     leaf = _leaf(value)
     if leaf is not None:
         parts.append(leaf)
     elif id(value) not in visited:
-        visited.add(id(value))
+        visited[id(value)] = value
         for part in _inside(value):
             _collect(part, visited, parts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,3 +48,10 @@ def test_cyclic_release_is_visited_once() -> None:
     ring: list[Any] = [1.0]
     ring.append(ring)
     assert released_numbers(ring).tolist() == [1.0]
+
+
+def test_every_closure_of_a_release_is_read() -> None:
+    def returning(number: int) -> Callable[[], int]:
+        return lambda: number
+
+    assert {7.0, 8.0, 9.0} <= set(released_numbers([returning(number) for number in (7, 8, 9)]))
