@@ -46,7 +46,7 @@ class Guarantee(Summarised):
 
     `unit`, `cap` (the largest number of rows of a person) and `relation` come from the schema. `sampler` says in words
     how rows are sampled. `certified` is False for a seeded run, a plan with a `flaw` (a sentence that says why its
-    guarantee does not hold in full), an unreviewed schema, or an `overlap`. `seed` is None without a seed.
+    guarantee does not hold in full), an unreviewed schema, or an `overlap`. `seed` is None if no seed was given.
     `accountants` has the epsilon of `pld`, `cf` and `rdp`, each None if the accountant does not cover the events or was
     not needed. `method` says how `epsilon` was computed: `pld`, `rdp`, `pure` (sum of pure epsilons), or, for private
     selection, `trade_off` or `papernot_steinke`. `pure`, `trade_off` and `papernot_steinke` are not keys of
@@ -112,7 +112,7 @@ class Guarantee(Summarised):
     def json(self) -> dict[str, Any]:
         """Return the fields as a dict of JSON values, for `model.json`; an infinite epsilon becomes None.
 
-        `cap` is left out if it is None, and `overlap` if it is empty.
+        The dict has no `cap` if `cap` is None, and no `overlap` if `overlap` is an empty text.
         """
         entries = asdict(self) | {"assumptions": list(self.assumptions)}
         entries["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
@@ -162,7 +162,7 @@ class PricedEvent:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> PricedEvent:
-        """Read the dict that `json` wrote; without the key `epsilon` (older cards) the epsilon is None.
+        """Read the dict that `json` wrote. Older cards have no entry `epsilon`, so their epsilon is None.
 
         Raise `WrongInput` if `value` is no such dict.
         """
@@ -177,8 +177,8 @@ class PricedEvent:
 class LedgerEntry:
     """The charge of a model in a ledger.
 
-    `entry` is the SHA-256 hash of the ledger entry, or None if the card names no charge. `run` is the key under which
-    the ledger knows the run; it is None in cards of older versions.
+    `entry` is the SHA-256 hash of the ledger entry, or None if the card names no charge. `run` is the key of the
+    run in the ledger. Cards of older versions have no such key, so `run` is None.
     """
 
     entry: str | None

@@ -82,8 +82,8 @@ def column_title(column: str) -> str:
 def entry(row: SummaryRow | None, column: str) -> str:
     """Return the mean over seeds of the measure `column` in `row`, with its 95% interval, such as "0.62 [0.60, 0.64]".
 
-    `MEASURES` has the factor and the number of decimals. The interval is left out if there is none. The text is empty
-    if nothing was measured, or if `row` is None.
+    `MEASURES` has the factor and the number of decimals. A mean without an interval stands alone. Without a
+    measurement, or if `row` is None, the text is empty.
     """
     value = None if row is None else row.mean(column)
     if row is None or value is None:

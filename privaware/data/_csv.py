@@ -382,9 +382,9 @@ class CsvFile:
     def _with_points(self, values: Any) -> Any:
         """Return the texts of an Arrow array, with decimal points if the file has decimal commas.
 
-        It has decimal commas if `decimal` is a comma, or if `decimal` is None and the separator is `;`. Points between
-        groups of digits are removed: from all such numbers if `decimal` is a comma, otherwise only from those with a
-        decimal comma.
+        A file has decimal commas if its `decimal` is a comma, or if `decimal` is None and fields are separated by `;`.
+        Points between groups of digits are removed: from all such numbers if `decimal` is a comma, otherwise only from
+        those with a decimal comma.
         """
         import pyarrow.compute as pc
 

@@ -319,9 +319,9 @@ def cells_sketch(cells: list[tuple[str, np.ndarray, np.ndarray]], key: bytes) ->
 def running_columns(raw: Raw, rows: int) -> frozenset[str]:
     """Return the names of the columns of running numbers or days: no repeated values and few gaps.
 
-    `raw` has the table or its first rows, of which the first `HEAD` are used. Their values must be integers or days,
-    and their range must be below `RANGE * rows`, where `rows` is the number of rows of the table. A column with fewer
-    than `FEWEST` values is not returned. For images the result is empty.
+    `raw` holds the table, or its first rows; only the first `HEAD` rows are looked at. Their values must be integers or
+    days, and their range must be below `RANGE * rows`, where `rows` is the number of rows of the table. A column with
+    fewer than `FEWEST` values is not returned. For images the result is empty.
     """
     if raw.frame is None:
         return frozenset()
