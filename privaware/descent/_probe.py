@@ -6,8 +6,7 @@ Only the shapes and types of the inputs are used. A module is refused unless all
 2. The per-example norms and the clipped sums of the engine agree with autograd.
 3. With TF32 products, the clipped sums may deviate by rounding, but no clipped per-example gradient exceeds the
    clipping norm by more than `TF32_MARGIN` allows.
-4. In microbatches of the run's shape, an example's gradient does not depend on its slot (its place in the microbatch).
-5. Only dropout layers draw random numbers in a forward pass, because only their masks belong to single examples.
+4. Only dropout layers draw random numbers in a forward pass, because only their masks belong to single examples.
 
 The probe sees some calls only. A module that behaves otherwise on other values, or after many calls, is not found
 (`docs/security.md`).
@@ -18,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -251,7 +250,7 @@ def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Ten
     alike = _near(augmented(examples[order], numbers[order]), before[order])
     for at in range(AUGMENTED):
         others = [other for other in range(AUGMENTED) if other != at]
-        after = augmented(_replaced(examples, at, _flipped(examples[at])), numbers)
+        after = augmented(_replaced(examples, at, flipped(examples[at])), numbers)
         alike = alike and _near(after[others], before[others])
         for width in () if inputs.is_cuda else WIDTHS:  # a failure on a GPU could end the process
             with contextlib.suppress(Exception):  # a function may raise anything for values that it does not expect
@@ -266,60 +265,6 @@ def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Ten
 
 def _near(values: Tensor, others: Tensor) -> bool:
     return torch.allclose(values, others, rtol=1e-5, atol=1e-6, equal_nan=True)
-
-
-def check_slots(
-    stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False, tolerance: float = 0.0
-) -> None:
-    """Raise `Refused` if the gradient norm of an example depends on its slot, its place in a microbatch.
-
-    Every slot of `batches` holds the same example. Squared norms may differ from the squared norm in the first slot by
-    at most `tolerance` times that squared norm, so norms differ by about half as much. With `bf16` layers compute in
-    bfloat16. Dropout is switched off, because each example would have its own mask; modes are restored afterwards.
-    """
-    modes = [(part, part.training) for part in stack.module.modules()]
-    stack.module.eval()
-    try:
-        norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
-        alike = bool((norms - norms[:, :1]).abs().le(tolerance * norms[:, :1]).all())
-    finally:
-        for part, training in modes:
-            part.training = training
-    if not alike:
-        slots = batches[0].examples // stack.models
-        raise Refused(
-            f"the gradient norm of an example depends on its slot in a microbatch of {slots}, so one example would "
-            "change how others are rounded; set `microbatch` to another size, or to 1"
-        )
-
-
-def check_neighbours(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False, tolerance: float = 0.0) -> None:
-    """Raise `Refused` if another example in the first slot changes the gradient norms of examples in other slots.
-
-    A slot is a place in a microbatch. Every slot of `batch` holds the same example. A module may behave otherwise in a
-    microbatch of this size than with the few examples of the probe. The other arguments are as in `check_slots`.
-    """
-    slots = batch.examples // stack.models
-    changed = []
-    for item in batch.inputs:
-        changed.append(item.clone())
-        first = changed[-1].view(stack.models, slots, -1, *item.shape[1:])[:, 0]
-        first.copy_(_flipped(first))
-    modes = [(part, part.training) for part in stack.module.modules()]
-    for part, training in modes:
-        part.training = training and not has_dropout(part)
-    try:
-        before, after = (
-            _example_norms(stack, loss, each, bf16)[:, 1:] for each in (batch, replace(batch, inputs=tuple(changed)))
-        )
-    finally:
-        for part, training in modes:
-            part.training = training
-    if not bool((after - before).abs().le(tolerance * before).all()):
-        raise Refused(
-            f"the examples are not independent in microbatches of {slots}: another example changed their gradients, so "
-            "no per-example gradient can be bounded; remove what computes over the batch dimension"
-        )
 
 
 def _check_draws(stack: Stack, case: _Case) -> None:
@@ -352,17 +297,6 @@ def _check_draws(stack: Stack, case: _Case) -> None:
 def _generator_states(device: torch.device) -> list[Tensor]:
     """Return the states of torch's generator on the CPU and, if `device` is a GPU, on `device`."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-
-
-def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """Return the squared gradient norms of all examples of `batch`, as (models, slots, norms of an example).
-
-    A slot is the place of one example of a model. An example has one norm, or two with the projection `anchored`. With
-    `bf16` layers compute in bfloat16. NaN becomes 0, and infinity the largest finite number.
-    """
-    unused = stack.theta.new_zeros(stack.models, stack.columns)
-    squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
-    return squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
 
 
 def _choose(
@@ -404,9 +338,9 @@ def _check_isolation(cases: Sequence[_Case]) -> None:
     case, module = cases[0], cases[0].module
     before = {name: value.clone() for name, value in module.named_buffers()}
     mixed = synthetic_inputs([case.targets], EXAMPLES)[0]
-    alternating = _replaced(case.targets, 1, _flipped(case.targets[1]))
-    targets = [(each, _flipped(each)) for each in (case.targets, _flipped(case.targets), alternating, mixed)]
-    _expect_alone(case, [tuple(map(_flipped, case.inputs)), *(draw.inputs for draw in cases[1:])], targets)
+    alternating = _replaced(case.targets, 1, flipped(case.targets[1]))
+    targets = [(each, flipped(each)) for each in (case.targets, flipped(case.targets), alternating, mixed)]
+    _expect_alone(case, [tuple(map(flipped, case.inputs)), *(draw.inputs for draw in cases[1:])], targets)
     for name, value in module.named_buffers():
         if not torch.equal(value, before[name]):
             raise Refused(
@@ -417,7 +351,7 @@ def _check_isolation(cases: Sequence[_Case]) -> None:
 def _check_crowd(case: _Case) -> None:
     """Raise `Refused` if the first of many examples influences the others, because few may be treated otherwise."""
     inputs, targets = synthetic_inputs(case.inputs, CROWD), case.targets[:1].repeat_interleave(CROWD, 0)
-    changed = tuple(_replaced(items, 0, _flipped(items[0])) for items in inputs)
+    changed = tuple(_replaced(items, 0, flipped(items[0])) for items in inputs)
     with torch.no_grad():
         _expect_near(*(case.losses(case.outputs(items), targets)[1:] for items in (inputs, changed)))
 
@@ -444,7 +378,7 @@ def _check_unusual(cases: Sequence[_Case]) -> None:
     if any(item.is_floating_point() for item in usual):
         wide, wider = (tuple(_widened(item, width) for item in other) for width in WIDTHS)
         trials = [(one, [new], [(zeros, zeros)]) for one, new in ((usual, wide), (usual, wider), (wide, usual))]
-    trials += [(usual, [], [(zeros, new), (_flipped(zeros), new)]) for new in _unusual_targets(zeros)]
+    trials += [(usual, [], [(zeros, new), (flipped(zeros), new)]) for new in _unusual_targets(zeros)]
     try:
         probe = copy.deepcopy(cases[0].module).cpu()
     except Exception:
@@ -493,7 +427,7 @@ def _expect_alone(case: _Case, others: Sequence[tuple[Tensor, ...]], targets: Se
                 expect_near(losses, case.losses(outputs, _replaced(values, at, new[at])), at)
 
 
-def _flipped(item: Tensor) -> Tensor:
+def flipped(item: Tensor) -> Tensor:
     return ~item if item.dtype == torch.bool else 1 - item
 
 

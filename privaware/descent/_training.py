@@ -32,23 +32,21 @@ from privaware.descent._microbatches import (
 )
 from privaware.descent._population import Member, Population, StepSettings
 from privaware.descent._precision import TF32_MARGIN
-from privaware.descent._probe import (
-    check_neighbours,
-    check_slots,
-    has_other_code,
-    needs_materialising,
-    synthetic_inputs,
-)
+from privaware.descent._probe import has_other_code, needs_materialising
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._release import GaussianRelease
 from privaware.descent._rounding import MAX_GROUP_SIZE, ROUNDING, SLOT_ROUNDING, Arithmetic
 from privaware.descent._row_parts import RowParts
 from privaware.descent._sampling import FullBatch
+from privaware.descent._slot_checks import alike_in_all_slots, check_neighbours, equal_examples, slot_distance
 from privaware.descent._stack import Stack
 from privaware.descent._subsets import Subsets, settings_digest
 from privaware.errors import Refused, WrongInput
 from privaware.noise import Rng
 from privaware.ranks import Ranks, shares
+
+SMALLER_MICROBATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 32)
+"""Numbers of parts into which a microbatch is cut, one after another, while gradients depend on the slot."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +162,9 @@ class Training:
 
         A slot is the place of one example in a microbatch. A group is a set of slots whose gradients are added in one
         sum. The results are `self.layout`, and `self.group_sums` with one row for each model and group. With noise,
-        raise `Refused` if the gradient norm of an example depends on its slot, or in a module of other code than ours
-        and torch's on another example, or if rounding exceeds its bound. With ranks, raise it too if there are too many
-        rows for exact sums.
+        microbatches are made smaller while an example's gradient depends on its slot. Raise `Refused` if it still does
+        in the smallest ones tried, if it depends on another example in a module of other code than ours and torch's, or
+        if rounding exceeds its bound. With ranks, raise it too if there are too many rows for exact sums.
         """
         arithmetic = Arithmetic(
             parameters=self.stack.columns,
@@ -182,15 +180,33 @@ class Training:
             microbatch = min(microbatch, math.ceil(slots / shares(self.ranks.size)))
         self.layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
         if self.noisy and self.examples:
-            batch = self._alike(self.layout)
             tolerance = SLOT_ROUNDING / self.projected_cancelling
-            check_slots(self.stack, self.recipe.loss, [batch], bf16=self.bf16, tolerance=tolerance)
+            self.layout = self._safe_layout(slots, most, tolerance)
             if has_other_code(self.stack.module):
+                batch = self._alike(self.layout)
                 check_neighbours(self.stack, self.recipe.loss, batch, bf16=self.bf16, tolerance=tolerance)
         if self.stack.device.type == "cpu" and self.examples and slots <= self.layout.width:
-            self.layout = self._with_narrower(arithmetic, microbatch, most)
+            self.layout = self._with_narrower(arithmetic, self.layout.width, most)
         shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
         self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
+
+    def _safe_layout(self, slots: int, most: int, tolerance: float) -> MicrobatchLayout:
+        """Return `self.layout`, or a layout of smaller microbatches in which gradients hardly depend on the slot.
+
+        Libraries may round differently in different slots of a microbatch, and do so for some sizes and not for others.
+        The layout is the widest one tried in which the clipped gradients of an example in two slots differ by at most
+        `tolerance` times their norm. All ranks choose the same layout. Raise `Refused` if there is none. The other
+        arguments are as in `MicrobatchLayout.of`.
+        """
+        for parts in SMALLER_MICROBATCHES:
+            layout = MicrobatchLayout.of(slots, microbatch=math.ceil(self.layout.width / parts), most=most)
+            safe = slot_distance(self.stack, self.recipe.loss, self._alike(layout), bf16=self.bf16) <= tolerance
+            if safe if self.ranks is None else all(self.ranks.gathered(safe)):
+                return layout
+        raise Refused(
+            f"the gradient of an example depends on its slot in microbatches of {self.layout.width} to {layout.width} "
+            "examples, so one example would change how others are rounded; set `microbatch` to 1"
+        )
 
     def _with_narrower(self, arithmetic: Arithmetic, microbatch: int, most: int) -> MicrobatchLayout:
         """Return a layout whose last microbatch may be narrower, or `self.layout` if that is not safe.
@@ -219,11 +235,7 @@ class Training:
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False
         batches = [self._alike(replace(layout, group=size)) for size in (*sizes, layout.group)]
-        try:
-            check_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
-        except Refused:
-            return False
-        return True
+        return alike_in_all_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
 
     def _shuffle(self) -> None:
         """Put the examples into random order once, for full batches. (Sampled batches are shuffled at each step.)
@@ -245,14 +257,9 @@ class Training:
             self.stack.key.numbers = self.stack.key.numbers[index]
 
     def _alike(self, layout: MicrobatchLayout) -> Batch:
-        """Return a batch of the shape `layout` whose slots (places of examples) all hold the same synthetic example.
-
-        Only shapes and types of the training's inputs and targets are used; the target is zero.
-        """
+        """Return a batch of the shape `layout` whose slots (places of examples) all hold the same synthetic example."""
         slots = self.models * layout.width
-        one = (*synthetic_inputs(self.inputs, 1), self.targets.new_zeros(1, *self.targets.shape[1:]))
-        *inputs, targets = (item.repeat_interleave(slots * self.recipe.copies, 0) for item in one)
-        return Batch(tuple(inputs), targets, slots)
+        return equal_examples(self.inputs, self.targets, slots=slots, copies=self.recipe.copies)
 
     @property
     def projected_cancelling(self) -> float:

@@ -63,3 +63,20 @@ def test_published_network_trains_in_every_precision(name, precision):
     weights = torch.cat([values.flatten() for values in trained.parameters()]).cpu()
     assert torch.isfinite(weights).all()
     assert not torch.equal(weights, torch.cat([values.detach().flatten() for values in module.parameters()]))
+
+
+LARGE = ("simple_cnn.colour.171246", "resnet20.colour.268346", "inception.colour.1609690", "vgg.colour.128807306")
+"""The networks of DPMLBench. Convolutions of the last two round differently in different slots of most microbatches."""
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("batch", [256, 288])
+@pytest.mark.parametrize("name", LARGE)
+def test_network_of_dpmlbench_trains_in_tf32_in_large_batches(name, batch):
+    description = models.named()[f"dpmlbench.{name}"].description
+    module = models.build(description, np.random.default_rng(1))
+    inputs = models.example(description, batch, np.random.default_rng(2))
+    settings = {"steps": 1, "sampler": FullBatch(), "clip": flat(1.0), "update": sgd(1.0), "precision": "tf32"}
+    targets = torch.arange(batch) % 10
+    trained = Descent(**settings).run(module, inputs, targets, noise=0.1, rows=batch, rng=Rng(seed=0), device="cuda")
+    assert all(torch.isfinite(values).all() for values in trained.parameters())

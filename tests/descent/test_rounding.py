@@ -201,12 +201,13 @@ def test_p39_parameters_whose_sums_round_too_much_are_refused():
         recipe().run(linear().to(torch.bfloat16), x.to(torch.bfloat16), y, noise=1.0, rows=20, rng=Rng(0))
 
 
-def uneven_slots(monkeypatch, slot, factor):
+def uneven_slots(monkeypatch, slot, factor, above=3):
+    """Multiply the outputs of one slot, in microbatches larger than the probe's three examples, or than `above`."""
     plain = linear_rule.multiply
 
     def uneven(inputs, weights, biases):
         output = plain(inputs, weights, biases)
-        if len(output) > 3:  # the probe's own examples are three
+        if len(output) > above:
             output[slot] *= factor
         return output
 
@@ -216,9 +217,33 @@ def uneven_slots(monkeypatch, slot, factor):
 @pytest.mark.parametrize("slot", [0, -1])
 def test_p39_arithmetic_that_depends_on_the_slot_is_refused(slot, monkeypatch):
     uneven_slots(monkeypatch, slot, 2.0)
-    x, y = similar_rows(20)
+    x, y = similar_rows(200)
     with pytest.raises(Refused, match="depends on its slot"):
-        recipe().run(linear(), x, y, noise=1.0, rows=20, rng=Rng(0))
+        recipe().run(linear(), x, y, noise=1.0, rows=200, rng=Rng(0))
+
+
+def test_p39_smaller_microbatches_avoid_uneven_slots(monkeypatch):
+    uneven_slots(monkeypatch, 0, 2.0, above=70)
+    x, y = similar_rows(200)
+    prepared = prepare([linear()], cross_entropy, x, y, "cpu")
+    training = Training(recipe(), members([linear()], noise=[1.0]), prepared, rows=200, rng=Rng(0))
+    assert 50 <= training.layout.width <= 70
+
+
+class RollsFirst(nn.Module):
+    """Moves the entries of the first of more than three examples, so its gradient has another direction."""
+
+    def forward(self, x):
+        return torch.cat([x[:1].roll(1, 1), x[1:]]) if len(x) > 3 else x
+
+
+def test_p39_direction_that_depends_on_the_slot_is_refused():
+    module = nn.Sequential(RollsFirst(), linear())
+    with torch.no_grad():
+        module[1].weight.mul_(1e-6)  # so norms are nearly alike
+    x, y = similar_rows(200)
+    with pytest.raises(Refused, match="depends on its slot"):
+        recipe().run(module, x, y, noise=1.0, rows=200, rng=Rng(0))
 
 
 def test_p39_slot_dependent_bits_force_one_batch_shape(monkeypatch):
