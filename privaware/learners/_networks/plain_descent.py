@@ -22,6 +22,9 @@ from privaware.noise import Rng
 LR = 0.05
 """Default learning rate."""
 
+WARM_UP = 3
+"""Number of steps that run before a CUDA graph is captured."""
+
 Progress = Callable[..., None]
 """Callback after each step with four public values: steps taken, all steps, remaining seconds, name of the stage.
 
@@ -104,21 +107,23 @@ class PlainDescent:
                 shuffled_batches(part, self.batch, generator)
                 for part, generator in zip(parts or everything, generators, strict=True)
             ]
-        optimiser = torch.optim.SGD(
-            [networks.theta], lr=self.lr, momentum=self.momentum, weight_decay=self.decay, nesterov=self.momentum > 0
-        )
+        positions = torch.zeros(len(modules), self.batch, dtype=torch.int64, device=self.device)
+        lr = torch.zeros((), device=self.device)
         report = paced(self.progress, self.steps)
+
+        def take_step() -> None:
+            loss = self._loss(networks, examples, goals, positions, generators, rng)
+            networks.update(loss, lr, self)
+
         with seeded(rng, self.device):
-            for step in range(self.steps):
-                for group in optimiser.param_groups:
-                    group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * step / self.steps))
-                positions = torch.from_numpy(np.stack([next(each) for each in batches])).to(self.device)
-                loss = self._loss(networks, examples, goals, positions, generators, rng)
-                optimiser.zero_grad()
-                loss.backward()
-                networks.shorten_gradients(self.norm)
-                optimiser.step()
-                report(step + 1)
+            step = take_step
+            if networks.theta.is_cuda and not self.mixup and self.steps > WARM_UP:  # the host draws for mixup
+                step = _captured(take_step, networks.state, rng.torch("initial", self.device))
+            for number in range(self.steps):
+                positions.copy_(torch.from_numpy(np.stack([next(each) for each in batches])))
+                lr.fill_(self.lr * 0.5 * (1 + math.cos(math.pi * number / self.steps)))
+                step()
+                report(number + 1)
         return networks.trained()
 
     def _loss(
@@ -213,6 +218,30 @@ def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generato
         queue = queue[batch:]
 
 
+def _captured(step: Callable[[], None], changed: Sequence[Any], generator: Any) -> Callable[[], None]:
+    """Return a function that replays `step` as a CUDA graph, so that no kernel launch waits for the host.
+
+    `changed` are the tensors that `step` changes in place; they keep their values here. `generator` is the torch
+    generator from which `step` draws, besides the default one. The caller keeps all tensors that `step` reads.
+    """
+    import torch
+
+    saved = [tensor.detach().clone() for tensor in changed]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        step()
+    for tensor, values in zip(changed, saved, strict=True):
+        tensor.detach().copy_(values)
+    return graph.replay
+
+
 class _Networks:
     """Trained copies of networks of one architecture, called together on inputs (networks, batch, ...).
 
@@ -235,6 +264,7 @@ class _Networks:
         self.theta: Any = torch.stack(
             [torch.cat([each[name].detach().flatten() for name in self.trained_names]) for each in state]
         ).requires_grad_()
+        self.velocity = torch.zeros_like(self.theta)
         self.structure = copy.deepcopy(self.modules[0]).to("meta")
 
     def __call__(self, inputs: Any) -> Any:
@@ -257,17 +287,26 @@ class _Networks:
             for name, piece, shape in zip(self.trained_names, pieces, self.shapes, strict=True)
         }
 
-    def shorten_gradients(self, norm: float) -> None:
-        """Clip the stored gradient of each network to `norm`, in place.
+    @property
+    def state(self) -> list[Any]:
+        """The tensors that `update` changes."""
+        return [self.theta, self.velocity]
 
-        If the norm of a network's gradient is not finite, its whole gradient becomes 0.
+    def update(self, loss: Any, lr: Any, descent: PlainDescent) -> None:
+        """Take one step of descent with Nesterov momentum, with the learning rate in the tensor `lr`.
+
+        `loss` is the sum of the networks' losses. The gradient of each network is clipped to `descent.norm`; if its
+        norm is not finite, the whole gradient becomes 0.
         """
         import torch
 
-        gradient = self.theta.grad
-        length = gradient.norm(dim=1, keepdim=True)
-        factor = torch.where(length.isfinite(), norm / length.clamp_min(norm), 0.0)
-        gradient.nan_to_num_(0.0, 0.0, 0.0).mul_(factor)
+        (gradient,) = torch.autograd.grad(loss, self.theta)
+        with torch.no_grad():
+            length = gradient.norm(dim=1, keepdim=True)
+            factor = torch.where(length.isfinite(), descent.norm / length.clamp_min(descent.norm), 0.0)
+            gradient = gradient.nan_to_num(0.0, 0.0, 0.0).mul_(factor).add_(self.theta, alpha=descent.decay)
+            self.velocity.mul_(descent.momentum).add_(gradient)
+            self.theta.addcmul_(gradient.add_(self.velocity, alpha=descent.momentum), lr, value=-1)
 
     def trained(self) -> list[Any]:
         """Return the networks with their trained parameters, in evaluation mode."""

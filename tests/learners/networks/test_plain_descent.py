@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from privaware import models
-from privaware.learners._networks.augmentation import shifted
+from privaware.learners._networks import plain_descent
+from privaware.learners._networks.augmentation import jittered, shifted
 from privaware.learners._networks.plain_descent import PlainDescent, _mixture, shuffled_batches
 from privaware.noise import Rng
 
@@ -214,3 +215,51 @@ def test_networks_of_dpmlbench_are_trained_as_one_population(name: str) -> None:
         alone = descent.run_population([module], x, y, Rng(seed=0), batches=batches)[0]
         moved = weights(alone) - weights(module)
         assert np.linalg.norm(weights(together[number]) - weights(alone)) < 0.01 * np.linalg.norm(moved)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("as_table", [True, False])
+def test_captured_steps_train_as_steps_one_by_one(count: int, as_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(1).normal(size=(200, 1, 8, 8)).astype(np.float32)
+    y = np.arange(200) % 2
+    described = {"name": "simple_cnn", "filters": [4], "hidden": [6], "inputs": [1, 8, 8], "outputs": 2}
+    table = torch.eye(2, device="cuda")[torch.from_numpy(y).cuda()]
+    targets = y if as_table else lambda at, predicted: 0.9 * table[at] + 0.1 * predicted
+    descent = PlainDescent(steps=20, batch=32, decay=1e-3, device="cuda")
+
+    def trained() -> list[np.ndarray]:
+        modules = networks(count, described)
+        batches = fixed_batches(200, count)
+        return [weights(m.cpu()) for m in descent.run_population(modules, x, targets, Rng(seed=0), batches=batches)]
+
+    captured = trained()
+    monkeypatch.setattr(plain_descent, "_captured", lambda step, changed, generator: step)
+    for one, other, before in zip(captured, trained(), networks(count, described), strict=True):
+        assert np.linalg.norm(one - other) < 0.02 * np.linalg.norm(other - weights(before))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("augment", [shifted, jittered])
+def test_captured_steps_draw_new_augmentation_each_time(augment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of many draws is learnt: with one draw repeated, the network would fit that draw alone."""
+    x = np.random.default_rng(1).normal(size=(64, 1, 8, 8)).astype(np.float32)
+    y = np.arange(64) % 2
+    described = {"name": "fcn", "inputs": [1, 8, 8], "hidden": [16], "outputs": 2, "dropout": 0.5}
+    losses: list[Any] = []
+    loss = PlainDescent._loss
+
+    def kept(self: Any, *arguments: Any) -> Any:
+        losses.append(loss(self, *arguments))
+        return losses[-1]
+
+    monkeypatch.setattr(PlainDescent, "_loss", kept)
+    seen: list[float] = []
+
+    def progress(*call: Any) -> None:
+        seen.append(float(losses[-1]))
+
+    descent = PlainDescent(steps=12, batch=64, lr=1e-9, device="cuda", augment=augment, progress=progress)
+    descent.run(networks(1, described)[0], x, y, Rng(seed=0))
+    assert len(losses) == plain_descent.WARM_UP + 1
+    assert len(set(seen)) > 6
