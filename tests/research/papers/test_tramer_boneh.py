@@ -87,6 +87,15 @@ def test_shuffled_batches_visit_every_row_once_and_have_no_price() -> None:
         sampler.event(Gaussian(noise=1.0))
 
 
+def test_shuffled_batches_are_those_of_every_model() -> None:
+    sampler = train.Shuffled(4, 12, seed=1, models=2)
+    batches = [sampler.draw(Rng(seed=2), 12) for _ in range(6)]
+    for first, second in zip(batches[::2], batches[1::2], strict=True):
+        assert np.array_equal(first, second)
+        assert not np.shares_memory(first, second)  # the caller shuffles its batch
+    assert sorted(np.concatenate(batches[::2])) == list(range(12))
+
+
 @pytest.fixture
 def small_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sixty images whose class is their brightness, in place of MNIST."""
