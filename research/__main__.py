@@ -23,6 +23,7 @@ def research(
     out: reproduce.OUT = reproduce.DEFAULT_OUT,
     device: o.DEVICE = "cpu",
     time_limit: reproduce.TIME_LIMIT = None,
+    only: reproduce.ONLY = None,
     ray: reproduce.RAY = None,
     prices: reproduce.PRICES = False,
     seed: o.SEED = None,
@@ -47,6 +48,7 @@ def research(
         return 0
     if item is None or scale not in ("quick", "full"):
         raise WrongInput(f"expected PAPER/ITEM and --scale quick or full, got {item!r} and {scale!r}; see --list")
+    chosen = papers.restricted(chosen, only or ())
     began = time.monotonic()
     place = _runner.RunPlace(device=device, limit=float("inf") if time_limit is None else time_limit, ray=ray)
     rows, failed = _runner.run_all(_runnable(chosen, scale), out, scale=scale, place=place, say=say)

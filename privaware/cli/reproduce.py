@@ -21,6 +21,12 @@ LIST = Annotated[bool, typer.Option("--list", help="List all items, and what bec
 SCALE = Annotated[str, typer.Option(help="quick (a minute or two on two cores) or full.")]
 OUT = Annotated[Path, typer.Option(help="The folder for finished cells. A run with the same folder resumes.")]
 TIME_LIMIT = Annotated[float | None, typer.Option(help="The time in seconds after which no new cell starts.")]
+ONLY = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Run only cells with this setting, as NAME=VALUE or NAME=VALUE,VALUE. Can be given several times."
+    ),
+]
 RAY = Annotated[str | None, typer.Option(help="The address of a Ray cluster, or auto.")]
 PRICES = Annotated[bool, typer.Option("--prices", help="Only compute noise multipliers and record them.")]
 SEED = Annotated[int | None, typer.Option(help="Has no effect, because every table and figure has its own seeds.")]
@@ -50,6 +56,7 @@ def reproduce(
     out: OUT = DEFAULT_OUT,
     device: o.DEVICE = "cpu",
     time_limit: TIME_LIMIT = None,
+    only: ONLY = None,
     ray: RAY = None,
     prices: PRICES = False,
     seed: SEED = None,

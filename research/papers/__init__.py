@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,7 @@ from privaware.bench import Result, Settings
 from privaware.bench._store import Store, cell_key
 from privaware.errors import WrongInput
 
-__all__ = ["RESULTS", "Item", "combinations", "find", "grid", "items", "matching", "open_items"]
+__all__ = ["RESULTS", "Item", "combinations", "find", "grid", "items", "matching", "open_items", "restricted"]
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 """The folder of the pages of results; PAGE/cells.jsonl holds the cells of a page."""
@@ -166,3 +166,33 @@ def matching(name: str) -> list[Item]:
     """The item of this name, or all that begin with it: `bao/table1` is each of its parts."""
     name = name.rstrip("/")
     return [item for item in items() if item.id.startswith(f"{name}/") or item.id == name] or [find(name)]
+
+
+def restricted(chosen: Iterable[Item], only: Iterable[str]) -> list[Item]:
+    """Return the items with the cells whose settings `only` allows; an item without such cells is left out.
+
+    Each entry of `only` is NAME=VALUE or NAME=VALUE,VALUE. Entries of one name add up, and a cell must match all names.
+    A cell without a setting of that name does not match.
+
+    >>> [one.runs for one in restricted([find("bao/lemma")], ["draws=20000"])]
+    [[{'draws': 20000}]]
+    """
+    allowed: dict[str, set[str]] = {}
+    for entry in only:
+        name, _, values = entry.partition("=")
+        if not name or not values:
+            raise WrongInput(f"expected --only NAME=VALUE, got {entry!r:.80}")
+        allowed.setdefault(name, set()).update(values.split(","))
+    if not allowed:
+        return list(chosen)
+
+    def kept(cells: Sequence[Settings]) -> list[Settings]:
+        return [
+            one for one in cells if all(name in one and str(one[name]) in values for name, values in allowed.items())
+        ]
+
+    matched = [replace(item, runs=kept(item.runs), quick=kept(item.quick)) for item in chosen]
+    matched = [item for item in matched if item.runs or item.quick]
+    if not matched:
+        raise WrongInput(f"no cell has the settings {', '.join(map(str, only))}")
+    return matched

@@ -11,7 +11,7 @@ import numpy as np
 from privaware.bench._store import Cell
 from privaware.models import named
 from research.papers import dpnas as paper
-from research.papers._dpnas_runs import COMPARED, PLAIN_EPOCHS
+from research.papers._dpnas_runs import COMPARED, PLAIN_BATCH, PLAIN_EPOCHS
 from research.papers._page import Page
 
 __all__ = ["functions"]
@@ -38,6 +38,7 @@ def functions(page: Page) -> dict[str, Any]:
     known: list[Callable[..., Any]] = [accuracies, proposed, search_cells, twenty, ranks, plots]
     bound = {function.__name__: partial(function, page) for function in known}
     facts = {"names": TITLES, "paper": paper, "sources": SOURCES, "figure1": FIGURE1, "plain_epochs": PLAIN_EPOCHS}
+    facts["plain_batch"] = PLAIN_BATCH
     return {**bound, **facts, "mean": mean, "average": np.mean, "size": size}
 
 

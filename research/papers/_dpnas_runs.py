@@ -40,10 +40,12 @@ STARTS = 3
 """Initial weights that are tried before a network is refused in one precision."""
 RATES = (0.5, 1.0, 2.0, 4.0)
 """Learning rates that are tried for the networks of Table 2 and Figure 1, for which the paper prints none."""
-PLAIN_EPOCHS = 60
+PLAIN_EPOCHS = 30
 """Epochs of the trainings without privacy in Figure 1."""
-PLAIN_BATCH = 128
+PLAIN_BATCH = 256
 """Batch of the trainings without privacy in Figure 1."""
+PLAIN_LR = 0.1
+"""Learning rate of the trainings without privacy in Figure 1."""
 COMPARED = {
     "NASNet": "dpnas.nasnet_a.cifar10",
     "NASNet-S": "dpnas.nasnet_a_small.cifar10",
@@ -314,7 +316,8 @@ def plain(bench: Bench, settings: Settings, *, data: str) -> Result:
     name, (fits, test) = settings["network"], rows(data)
     chosen = compared(name, data) if name in COMPARED else _network(bench, data, settings, 1)[0]
     steps = round(PLAIN_EPOCHS * len(fits) / PLAIN_BATCH)
-    descent = PlainDescent(steps=steps, batch=PLAIN_BATCH, decay=5e-4, augment=shifted_mirrored, device=bench.device)
+    recipe: dict[str, Any] = {"steps": steps, "batch": PLAIN_BATCH, "lr": PLAIN_LR, "decay": 5e-4}
+    descent = PlainDescent(**recipe, augment=shifted_mirrored, device=bench.device)
     module = models.build(chosen, np.random.default_rng(settings["seed"]))
     trained = descent.run(module, *tensors(fits, data, bench.device), Rng(seed=settings["seed"]))
     score = accuracy(trained, *tensors(test, data, bench.device))

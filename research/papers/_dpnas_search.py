@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privaware import models
+from privaware._files import atomic_file
 from privaware.bench import Result, Settings
 from privaware.data import Data
 from privaware.noise import Rng
@@ -44,15 +47,17 @@ def search(bench: Bench, settings: Settings, *, data: str) -> Result:
     if variant == "sgd":
         rates = _sgd_rates(strategy, parts, seed, bench.device)
         strategy = replace(strategy, lr=max(rates, key=lambda lr: rates[lr]))
-    recorder = SharedAccuracy(data, bench.device, every=max(1, strategy.epochs // 50))
     saved = None if bench.out is None else bench.out / f"search-{data}-{variant}-{seed}.npz"
+    kept = None if saved is None else saved.with_suffix(".json")
+    recorder = SharedAccuracy(data, bench.device, every=max(1, strategy.epochs // 50), file=kept)
     runtime = Runtime(device=bench.device, checkpoint=saved, on_epoch=recorder)
     best = strategy.search(*parts, strategy.aware, Rng(seed=seed), public=True, runtime=runtime)
     generator = np.random.default_rng(seed)
     uniform = variant == "uniform"
     thousand = uniform_cells(1000, strategy.nodes, generator) if uniform else best.proposals(1000, generator)
-    if saved is not None:
-        saved.unlink(missing_ok=True)
+    for file in (saved, kept):
+        if file is not None:
+            file.unlink(missing_ok=True)
     return {
         "cell": list(best.cell),
         "score": best.score,
@@ -127,14 +132,19 @@ def _sgd_rates(strategy: DpNas, parts: tuple[Data, Data], seed: int, device: str
 
 
 class SharedAccuracy:
-    """Figure 3 (c): after epochs, test accuracy with the shared weights of ten cells proposed and ten at random."""
+    """Figure 3 (c): after epochs, test accuracy with the shared weights of ten cells proposed and ten at random.
 
-    def __init__(self, data: str, device: str, every: int) -> None:
+    The curve is kept in `file`, so that a search that resumes from its checkpoint has all of it.
+    """
+
+    def __init__(self, data: str, device: str, every: int, file: Path | None = None) -> None:
         from privaware.strategies._dpnas.weights import tensors_of
 
         test = rows(data)[1]
         self.test = tensors_of(test.take(np.arange(min(2000, len(test)))), device)
-        self.every, self.curve = every, list[dict[str, Any]]()
+        self.every, self.file, self.curve = every, file, list[dict[str, Any]]()
+        if file is not None and file.is_file():
+            self.curve = json.loads(file.read_text(encoding="utf-8"))
 
     def __call__(self, epoch: int, weights: Any, controller: Any) -> None:
         import torch
@@ -150,7 +160,10 @@ class SharedAccuracy:
         for name, cells in (("controller", cells_from_indices(proposed.cells)), ("uniform", at_random)):
             correct = weights.count_correct(cells, *self.test, len(self.test[1])) / len(self.test[1])
             point[name] = [round(float(share), 4) for share in correct]
-        self.curve.append(point)
+        self.curve = [*(one for one in self.curve if one["epoch"] <= epoch), point]
+        if self.file is not None:
+            with atomic_file(self.file) as file:
+                file.write(json.dumps(self.curve).encode())
 
 
 def charged(bench: Bench, settings: Settings) -> Result:

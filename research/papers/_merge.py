@@ -24,7 +24,8 @@ def merge(cells: Iterable[Cell], results: Path = RESULTS, known: Iterable[Item] 
     Parameters
     ----------
     cells
-        Finished cells. Failed cells, and cells that no item with a page plans, are left out.
+        Finished cells. Failed cells, and cells that no item plans, are left out. Cells of an item without a page go to
+        the page that is called like the paper.
     results
         The folder of the pages.
     known
@@ -34,10 +35,10 @@ def merge(cells: Iterable[Cell], results: Path = RESULTS, known: Iterable[Item] 
     added = 0
     for cell in cells:
         item = by_id.get(cell.item)
-        if item is None or item.page is None or "failed" in cell.result:
+        if item is None or "failed" in cell.result:
             continue
         planned = {cell_key(item.id, settings) for settings in item.runs}
-        store = Store(results / item.page / "cells.jsonl")
+        store = Store(results / (item.page or item.paper) / "cells.jsonl")
         stored = list(store.read().values())
         if cell.key not in planned or cell.key in {one.key for one in stored}:
             continue

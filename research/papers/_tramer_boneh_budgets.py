@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from privaware.bench import Result, Settings
+from privaware.bench._store import Cell, Store, cell_key
 from research.papers import Item, grid
 from research.papers import _tramer_boneh_prices as prices
 from research.papers._runner import Bench
@@ -51,6 +52,7 @@ def within_budgets(bench: Bench, settings: Settings, *, data: str, head: str) ->
     """Choose a point of the grid and an epoch for each budget with seed 0, and score them with further seeds.
 
     As in the paper, test accuracy chooses, and the search is not charged. The further seeds are not seen by the choice.
+    Finished trainings are kept in a file of the folder of the bench until the cell is finished.
     """
     extra = {name: settings[name] for name in ("first", "noise") if name in settings}
     axes = {"batch": settings["batches"], "epochs": settings["epochs"], "kind": settings["kinds"]}
@@ -78,6 +80,8 @@ def within_budgets(bench: Bench, settings: Settings, *, data: str, head: str) ->
     for budget, (score, at, epoch) in best.items():
         scores = [again[at, seed][epoch - 1][1] for seed in range(1, settings["seeds"] + 1)]
         budgets[f"{budget:g}"] = {"point": points[at], "epoch": epoch, "first": score, "scores": scores}
+    if bench.out is not None:
+        _kept(bench, data, head).path.unlink(missing_ok=True)
     return {"budgets": budgets, "points": len(points)}
 
 
@@ -87,7 +91,31 @@ def _recipe(point: Settings) -> list[tuple[str, Any]]:
 
 
 def _curves(bench: Bench, data: str, head: str, points: list[Settings], end: int = 0) -> list[list[list[float]]]:
-    """Return epochs and scores of trainings that differ in the learning rate, up to epoch `end` if it is given."""
+    """Return epochs and scores of trainings that differ in the learning rate, up to epoch `end` if it is given.
+
+    Trainings that an interrupted run has finished are read from its folder.
+    """
+    if bench.out is None:
+        return _trained_curves(bench, data, head, points, end)
+    store, item = _kept(bench, data, head), f"tramer_boneh/figure1/{head}/{data}"
+    keyed = [{**point, "end": end} for point in points]
+    finished = store.read()
+    if not all(cell_key(item, settings) in finished for settings in keyed):
+        for settings, curve in zip(keyed, _trained_curves(bench, data, head, points, end), strict=True):
+            cell = Cell(item=item, settings=settings, result={"curve": curve})
+            store.add(cell)
+            finished[cell.key] = cell
+    return [finished[cell_key(item, settings)].result["curve"] for settings in keyed]
+
+
+def _kept(bench: Bench, data: str, head: str) -> Store:
+    """Return the file of the trainings that an unfinished cell has finished."""
+    assert bench.out is not None
+    return Store(bench.out / f"figure1-{head}-{data}.jsonl")
+
+
+def _trained_curves(bench: Bench, data: str, head: str, points: list[Settings], end: int) -> list[list[list[float]]]:
+    """Train a population whose models differ in the learning rate, and return epochs and scores of each."""
     population = [prepared(bench, data, head, {**point, "every": 1}) for point in points]
     batch, rows = points[0]["batch"], points[0].get("first", ROWS[data])
     if end:

@@ -86,20 +86,27 @@ class Examples:
 
 
 class Shuffled:
-    """Batches of a shuffled order, as the authors' code draws them. No amplification by sampling is known for them."""
+    """Batches of a shuffled order, as the authors' code draws them. No amplification by sampling is known for them.
 
-    def __init__(self, batch: int, rows: int, seed: int) -> None:
-        self.batch, self.rate, self.order = batch, batch / rows, np.empty(0, np.int64)
-        self.generator = np.random.default_rng(seed)
+    A population draws once for each of its `models` in every step. All models get the same batch, so that each of them
+    visits every row once in an epoch.
+    """
+
+    def __init__(self, batch: int, rows: int, seed: int, models: int = 1) -> None:
+        self.batch, self.rate, self.models = batch, batch / rows, models
+        self.order = self.current = np.empty(0, np.int64)
+        self.generator, self.draws = np.random.default_rng(seed), 0
 
     def event(self, inner: Event) -> Event:
         raise Refused("shuffled batches have no such guarantee: use Poisson samples")
 
     def draw(self, rng: Rng, rows: int) -> np.ndarray:
-        if len(self.order) < self.batch:
-            self.order = self.generator.permutation(rows)
-        batch, self.order = self.order[: self.batch], self.order[self.batch :]
-        return np.sort(batch)
+        if self.draws % self.models == 0:
+            if len(self.order) < self.batch:
+                self.order = self.generator.permutation(rows)
+            self.current, self.order = np.sort(self.order[: self.batch]), self.order[self.batch :]
+        self.draws += 1
+        return self.current.copy()
 
 
 def train(settings: Sequence[Setting], device: str) -> list[Result]:
@@ -112,7 +119,7 @@ def train(settings: Sequence[Setting], device: str) -> list[Result]:
     count = len(examples.x)
     epoch = max(1, count // first.batch)
     steps = first.steps or first.epochs * epoch
-    shuffled = Shuffled(first.batch, count, first.seed)
+    shuffled = Shuffled(first.batch, count, first.seed, models=len(settings))
     descent = Descent(
         steps=steps,
         sampler=shuffled if first.shuffled else Poisson(rate=first.batch / count),

@@ -12,6 +12,7 @@ import pytest
 
 from privaware.bench._store import Store, cell_key
 from privaware.errors import Refused, WrongInput
+from privaware.strategies import dpnas
 from research import papers
 from research.papers import _dpnas_runs, _dpnas_search
 from research.papers._page import Page, render
@@ -47,7 +48,7 @@ def test_search_derivation_and_training_follow_one_another(tmp_path: Path, short
     [search] = run(item, tmp_path, scale="full")
     assert len(search.result["cells"]) == len(search.result["scores"]) == 2
     assert [point["epoch"] for point in search.result["curve"]] == [1, 2]
-    assert not list(tmp_path.glob("*.npz"))
+    assert not [*tmp_path.glob("*.npz"), *tmp_path.glob("*.json")]
     [derived] = run(papers.find("dpnas/derive/digits"), tmp_path, scale="full")
     assert derived.result["cell"] in search.result["cells"]
     assert {one["lr"] for one in derived.result["tried"]} == {4.0, 8.0}
@@ -64,6 +65,25 @@ def test_searches_of_several_seeds_are_told_apart(tmp_path: Path, short_digits: 
     bench = Bench("dpnas", out=tmp_path)
     settings = {"network": "paper_controller", "search_seed": 1, "cell": 0, "seed": 0}
     assert _dpnas_runs.train(bench, settings, data="digits")["cell"] == searches[1].result["cells"][0]
+
+
+def test_resumed_search_keeps_its_curve(tmp_path: Path, short_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpnas, "CHECKPOINT_EPOCHS", 1)
+    scored = _dpnas_search.SharedAccuracy.__call__
+
+    def interrupted(recorder: Any, epoch: int, weights: Any, controller: Any) -> None:
+        if epoch == 1:
+            raise KeyboardInterrupt
+        scored(recorder, epoch, weights, controller)
+
+    monkeypatch.setattr(_dpnas_search.SharedAccuracy, "__call__", interrupted)
+    bench, settings = Bench("dpnas", out=tmp_path), {"variant": "dp", "seed": 0}
+    with pytest.raises(KeyboardInterrupt):
+        _dpnas_search.search(bench, settings, data="digits")
+    monkeypatch.setattr(_dpnas_search.SharedAccuracy, "__call__", scored)
+    resumed = _dpnas_search.search(bench, settings, data="digits")
+    assert [point["epoch"] for point in resumed["curve"]] == [1, 2]
+    assert resumed == _dpnas_search.search(Bench("dpnas"), settings, data="digits")
 
 
 def test_controller_of_the_paper_has_its_printed_settings() -> None:
@@ -102,7 +122,7 @@ def test_refused_initial_weights_are_replaced_and_recorded(short_digits: None, m
 
 
 def test_networks_are_trained_without_privacy_for_figure_1(short_digits: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_dpnas_runs, "PLAIN_EPOCHS", 3)
+    monkeypatch.setattr(_dpnas_runs, "PLAIN_EPOCHS", 5)
     result = _dpnas_runs.plain(Bench("dpnas"), {"network": "EfficientNet-S", "seed": 0}, data="digits")
     assert 0 <= result["score"] <= 1
     assert result["steps"] == 2

@@ -32,6 +32,11 @@ def test_only_planned_cells_are_added_and_only_once(tmp_path: Path) -> None:
     assert merge([cell("test/one", rate=2)] * 2, tmp_path, [ITEM]) == 1
 
 
+def test_cells_of_an_item_without_page_go_to_the_paper(tmp_path: Path) -> None:
+    assert merge([cell("test/one", rate=2)], tmp_path, [replace(ITEM, page=None)]) == 1
+    assert len(Store(tmp_path / "test" / "cells.jsonl").read()) == 1
+
+
 def test_an_item_with_cells_of_other_settings_is_outdated() -> None:
     lemma = find("bao/lemma")
     assert not lemma.is_outdated

@@ -145,6 +145,22 @@ def test_training_on_a_gpu_uses_tf32() -> None:
     assert all(outcome.trial.setting.precision == "tf32" for outcome in asked)
 
 
+def test_only_chosen_cells_are_run(tmp_path: Path) -> None:
+    other = replace(ITEM, id="test/other", runs=[{"network": "cnn"}], quick=[])
+    [chosen] = papers.restricted([ITEM, other], ["epsilon=1", "seed=0,2"])
+    assert [cell.settings for cell in run(chosen, tmp_path, scale="full")] == [
+        {"epsilon": 1, "seed": 0},
+        {"epsilon": 1, "seed": 2},
+    ]
+    assert papers.restricted([ITEM], []) == [ITEM]
+
+
+@pytest.mark.parametrize(("only", "reason"), [("seed", "NAME=VALUE"), ("seed=9", "no cell has"), ("sed=1", "no cell")])
+def test_choice_without_cells_is_refused(only: str, reason: str) -> None:
+    with pytest.raises(WrongInput, match=reason):
+        papers.restricted([ITEM], [only])
+
+
 def test_open_item_is_refused_with_its_reason(tmp_path: Path) -> None:
     item = Item(id="test/open", title="Open", note="its algorithm is not here yet")
     with pytest.raises(WrongInput, match="not here yet"):

@@ -20,9 +20,11 @@ from privaware.events import Gaussian
 from privaware.noise import Rng
 from privaware.schema import Schema
 from research import papers
+from research.papers import _tramer_boneh_budgets
 from research.papers import _tramer_boneh_train as train
 from research.papers._prices import PaperPrices
 from research.papers._runner import Bench
+from research.papers._tramer_boneh_budgets import within_budgets
 from research.papers._tramer_boneh_prices import bisected_noise, classic
 from research.papers._tramer_boneh_runs import points
 
@@ -87,6 +89,15 @@ def test_shuffled_batches_visit_every_row_once_and_have_no_price() -> None:
         sampler.event(Gaussian(noise=1.0))
 
 
+def test_shuffled_batches_are_those_of_every_model() -> None:
+    sampler = train.Shuffled(4, 12, seed=1, models=2)
+    batches = [sampler.draw(Rng(seed=2), 12) for _ in range(6)]
+    for first, second in zip(batches[::2], batches[1::2], strict=True):
+        assert np.array_equal(first, second)
+        assert not np.shares_memory(first, second)  # the caller shuffles its batch
+    assert sorted(np.concatenate(batches[::2])) == list(range(12))
+
+
 @pytest.fixture
 def small_images(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sixty images whose class is their brightness, in place of MNIST."""
@@ -122,6 +133,29 @@ def test_shuffled_training_without_noise_learns_and_has_a_curve(small_images: No
     assert [epoch for epoch, _ in result["curve"]] == [5.0, 10.0, 15.0, 20.0]
     assert result["best"] == max(score for _, score in result["curve"])
     assert result["score"] > 0.2
+
+
+def test_interrupted_budgets_go_on(small_images: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"batches": [20], "epochs": [2], "kinds": ["none"], "rates": [0.5, 1.0], "seeds": 2}
+    settings |= {"first": 60, "noise": 1.0}
+    calls: list[int] = []
+
+    def interrupted(population: Any, device: str) -> Any:
+        calls.append(len(population))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train.train(population, device)
+
+    bench = Bench("test", out=tmp_path)
+    monkeypatch.setattr(_tramer_boneh_budgets, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        within_budgets(bench, settings, data="mnist", head="linear")
+    resumed = within_budgets(bench, settings, data="mnist", head="linear")
+    assert calls[0] == 2
+    assert calls[1:] == [1] * (len(calls) - 1)  # the grid is not trained again
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(_tramer_boneh_budgets, "train", train.train)
+    assert resumed == within_budgets(Bench("test"), settings, data="mnist", head="linear")
 
 
 BLOCKED = """
