@@ -245,7 +245,7 @@ def test_captured_steps_draw_new_augmentation_each_time(augment: Any, monkeypatc
     """The mean of many draws is learnt: with one draw repeated, the network would fit that draw alone."""
     x = np.random.default_rng(1).normal(size=(64, 1, 8, 8)).astype(np.float32)
     y = np.arange(64) % 2
-    described = {"name": "fcn", "inputs": [1, 8, 8], "hidden": [16], "outputs": 2, "dropout": 0.5}
+    described = {"name": "simple_cnn", "filters": [4], "hidden": [6], "inputs": [1, 8, 8], "outputs": 2}
     losses: list[Any] = []
     loss = PlainDescent._loss
 
