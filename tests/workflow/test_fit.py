@@ -52,6 +52,16 @@ def test_columns_that_select_chose_are_used(frame: pd.DataFrame, schema: Schema,
     assert (result.model.predict(frame[["a", "b"]]) == frame["y"]).mean() > 0.85
 
 
+def test_used_columns_may_be_the_only_ones_with_bounds(frame: pd.DataFrame, tmp_path: Path) -> None:
+    a, b = Column(name="a", low=-1.0, high=1.0), Column(name="b")
+    schema = Schema(columns=(a, b), target="y", classes=("no", "yes"), rows=ROWS)
+    options: dict[str, Any] = {"target": "y", "schema": schema, "seed": 1, "ledger": tmp_path / "x.ledger", "limit": 50}
+    result = fit(frame, epsilon=2.0, learner="linear", use=["a"], test=frame, **options)
+    assert result.model is not None
+    assert result.model.schema.columns == (a,)
+    assert result.internal["test_score"] == (result.model.predict(frame) == frame["y"]).mean()
+
+
 def test_cost_of_an_earlier_selection_is_stated(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
     said: list[str] = []
     options: dict[str, Any] = {"target": "y", "schema": schema, "ledger": tmp_path / "x.ledger", "limit": 50}
