@@ -168,6 +168,15 @@ def test_wrong_recipes_are_refused(
     assert not (tmp_path / "x.ledger").exists()
 
 
+@pytest.mark.parametrize("setting", ["plan", "use", "policy", "kinds"])
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_deeply_nested_files_are_refused(frame: pd.DataFrame, tmp_path: Path, setting: str, suffix: str) -> None:
+    deep = tmp_path / f"deep{suffix}"
+    deep.write_text("a = " * (suffix == ".toml") + "[" * 50_000)
+    with pytest.raises(WrongInput, match="deep"):
+        fit(frame, target="y", epsilon=1.0, dry_run=True, **{setting: deep})  # type: ignore[arg-type]
+
+
 def test_rows_without_a_target_are_said_to_python_too(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
     gaps = frame.assign(y=[None if at % 100 == 0 else label for at, label in enumerate(frame["y"])], always=1.0)
     with pytest.warns(UserWarning, match="15 rows have no 'y' and are left out"):
