@@ -42,6 +42,7 @@ from privaware.data import (
     target_of,
     typed,
     unused_columns,
+    unused_index,
     with_images,
 )
 from privaware.data._parts import threads
@@ -169,7 +170,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         left_out=rows_left_out,
         notices=about_rows,
         dry_notices=lambda: _dry_notices(schema, about_rows if reads else None, kept if table is None else None),
-        unused=unused_columns(schema, written=options.schema is not None),
+        unused=[*unused_columns(schema, written=options.schema is not None), *unused_index(data)],
         persons=lambda: person_columns(_named(raw, schema, options), schema, _not_persons(options)),
         repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
         read_words=lambda names: _words(kept, schema, table, names),
