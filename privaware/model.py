@@ -518,6 +518,8 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     path = folder / TENSORS
+    if not path.is_file():  # a pipe or a device may have no end
+        raise WrongInput(f"expected {TENSORS} in the model folder, got none; restore the folder")
     try:
         tensors: dict[str, np.ndarray] = load(path.read_bytes())
     except OSError as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from privaware import datasets, load
 from privaware.errors import WrongInput
 from privaware.features import apply
 from privaware.features.bounded import Bounded
-from privaware.model import Model, scaled
+from privaware.model import TENSORS, Model, read_tensors, scaled
 from privaware.schema import Column, Schema
 
 FORMAT_1 = Path(__file__).parent / "workflow" / "format_1"
@@ -117,6 +118,13 @@ def test_tensors_that_do_not_fit_the_schema_are_refused() -> None:
     schema = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "m", "y"))
     with pytest.raises(WrongInput, match=r"expected outputs of shape \(1, 3\)"):
         linear_model(np.array([[1.0], [2.0]]), schema).check()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no pipes among its files")
+def test_tensors_are_not_read_from_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / TENSORS)
+    with pytest.raises(WrongInput, match="restore the folder"):
+        read_tensors(tmp_path)
 
 
 def test_built_in_data_set_is_predicted_on_its_test_rows() -> None:

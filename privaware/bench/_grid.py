@@ -58,7 +58,7 @@ def read_grid(path: Path, seeds: Sequence[int] | None = None) -> list[Settings]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise WrongInput(f"cannot read the grid {str(path)!r:.120}: {problem.strerror or problem}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise WrongInput(f"expected a grid in TOML, but {path.name} is not valid TOML: {problem}") from None
     return all_cells(table if seeds is None else {**table, "seeds": list(seeds)}, path.parent)
 

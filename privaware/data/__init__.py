@@ -20,7 +20,7 @@ from privaware.data._kinds import COUNTED, kind_counts, likeliest
 from privaware.data._large import LargeRows, LargeTable, coded_rows, large_table
 from privaware.data._large_csv import LargeCsv, large_csv
 from privaware.data._names import is_identifier_name
-from privaware.data._notices import notices, person_columns, repeated_identifiers, unused_columns
+from privaware.data._notices import notices, person_columns, repeated_identifiers, unused_columns, unused_index
 from privaware.data._outside import Outside
 from privaware.data._parts import ChangingParts, HeldParts, LocalParts, Parts, Sum, release
 from privaware.data._raw import Raw, labelled, labelled_part, left_out
@@ -87,6 +87,7 @@ __all__ = [
     "typed",
     "uncoded_column",
     "unused_columns",
+    "unused_index",
     "with_images",
     "words_of",
 ]

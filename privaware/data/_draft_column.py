@@ -176,7 +176,7 @@ def _is_identifier(name: str, numbers: np.ndarray) -> bool:
     """
     if len(numbers) <= FEW_VALUES or len(np.unique(numbers)) != len(numbers) or (numbers != np.round(numbers)).any():
         return False
-    return bool({"index", "key"} & set(words_of_name(name))) or np.ptp(numbers) == len(numbers) - 1
+    return bool({"index", "key"} & set(words_of_name(name))) or numbers.max() - (len(numbers) - 1) == numbers.min()
 
 
 def outward(low: float, high: float) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from privaware.data._names import UNNAMED, is_identifier_name, is_person_name, m
 from privaware.data._numbers import measure_of
 from privaware.data._outside import Outside
 from privaware.data._raw import Raw
-from privaware.data._values import numbers_of, quoted, spelt_of, words_of
+from privaware.data._values import listed, numbers_of, quoted, spelt_of, words_of
 from privaware.errors import WrongInput
 from privaware.schema import NOT_USED, Column, Schema, folded
 
@@ -90,6 +91,17 @@ def unused_columns(schema: Schema, *, written: bool) -> list[str]:
     named = not written and any(column.kind == "identifier" and is_identifier_name(column.name) for column in unused)
     way = " To use such a column as a feature, pass --not-persons COLUMN." if named else ""
     return [f"Not used: {', '.join(shown)}.{way}"]
+
+
+def unused_index(frame: Any) -> list[str]:
+    """Return a sentence about the named index of a data frame of pandas, which no learner sees; none if it has none."""
+    levels = getattr(getattr(frame, "index", None), "names", None) or ()
+    if not (named := [name for name in levels if name is not None]):
+        return []
+    return [
+        f"Not used: the index {listed(named)} of the data frame. If it identifies persons, or to use it as a feature, "
+        "pass frame.reset_index()."
+    ]
 
 
 def _why_unused(column: Column, written: bool) -> str:

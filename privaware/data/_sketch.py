@@ -333,7 +333,7 @@ def _is_running(values: pd.Series, rows: int) -> bool:
     numbers = _ordinals(values)
     if numbers is None or len(numbers) < FEWEST or not np.isfinite(numbers).all():
         return False
-    if (numbers != np.floor(numbers)).any() or np.ptp(numbers) >= RANGE * rows:
+    if (numbers != np.floor(numbers)).any() or numbers.max() / 2 - numbers.min() / 2 >= RANGE * rows / 2:
         return False
     return len(np.unique(numbers)) == len(numbers)
 

@@ -254,15 +254,12 @@ def overlap_with_past_fits(
     others = [each for past in overlapping for each in past.known_ledgers()]
     known = row_ledgers[0].beside(others) if row_ledgers else None
     added_up = fit.ledger is not None and all(past.genesis == fit.genesis for past in overlapping)
-    if not (known and known.counted) and (added_up or not overlapping):
+    if not (known and known.others) and (added_up or not overlapping):
         return ""
     if seeded:
         return EARLIER_FITS
-    words = [] if known is None or not known.counted else [(known.counted_words(), known.counted_words(paths=False))]
-    total, advice = _together(fit, overlapping, known, delta)
-    parts = [*words, (EARLIER_FITS, EARLIER_FITS)] if overlapping else words
-    warning, sentence = (f"{', and '.join(texts)}{total}" for texts in zip(*parts, strict=True))
-    ledgers = frozenset({fit.genesis, *(other.charges.genesis for other in (known.counted if known else ()))})
+    warning, sentence, advice = _stated(fit, overlapping, known, delta)
+    ledgers = frozenset({fit.genesis, *(other.charges.genesis for other in (known.others if known else ()))})
     warn_caller(sentence if ledgers in ADVISED else f"{warning}{advice}", OverlapWarning)
     ADVISED.add(ledgers)
     return f"{sentence}{advice}"
@@ -315,6 +312,25 @@ def _share(left: np.ndarray, right: np.ndarray) -> bool:
         return False
     position = np.minimum(np.searchsorted(many, few), len(many) - 1)
     return bool((many[position] == few).any())
+
+
+def _stated(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> tuple[str, str, str]:
+    """Return what costs are outside the ledger of `fit`: for a warning, for a release, and the advice after either.
+
+    The arguments are those of `_together`. There is at least one overlapping fit or other ledger. The words for a
+    warning name the files of ledgers.
+    """
+    counted = [] if known is None or not known.counted else [(known.counted_words(), known.counted_words(paths=False))]
+    parts = [*counted, (EARLIER_FITS, EARLIER_FITS)] if overlapping else counted
+    total, advice = _together(fit, overlapping, known, delta)
+    stated = [[f"{', and '.join(texts)}{total}"] for texts in zip(*parts, strict=True)] or [[], []]
+    told = {past.genesis for past in overlapping}
+    if others := [other for other in (known.uncounted if known else ()) if other.charges.genesis not in told]:
+        which = "another ledger" if len(others) == 1 else f"{len(others)} other ledgers"
+        why = "of another unit, cap or relation, or that cannot be read, so that no epsilon holds for all"
+        stated = [[*texts, f"rows of this fit are charged to {which} {why}"] for texts in stated]
+    warning, sentence = (", and ".join(texts) for texts in stated)
+    return warning, sentence, advice
 
 
 def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> tuple[str, str]:

@@ -126,12 +126,12 @@ def _considered(card: ModelCard) -> list[dict[str, str]]:
 
     All are texts. `taken` is "taken", "not taken", or "not known" if the card does not record it.
     """
-    taken: dict[Any, str] = {True: "taken", False: "not taken"}
+    taken = {"True": "taken", "False": "not taken"}
     return [
         {
             "learner": str(row.get("learner", "")),
             "rule": str(row.get("rule", "")),
-            "taken": taken.get(row.get("taken"), "not known"),
+            "taken": taken.get(str(row.get("taken")), "not known"),
             "reason": str(row.get("reason", "")),
         }
         for row in card.considered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -310,6 +311,16 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
     if column.kind in ("date", "text") and not column.is_whole_text:
         return tuple(_part(column, part) for part in column.parts or column.known_parts)
     return (column,)
+
+
+def may_be_part(name: str, undecided: Container[str]) -> bool:
+    """Return whether `name` is that of a part which a column in `undecided` gets if it turns out a date or text.
+
+    >>> may_be_part("joined (month)", {"joined"}), may_be_part("joined (late)", {"joined"})
+    (True, False)
+    """
+    whole, _, part = name.removesuffix(")").rpartition(" (")
+    return whole in undecided and (part in DATE_PARTS or part.startswith("slot "))
 
 
 def _part(column: Column, part: str) -> CodedColumn:

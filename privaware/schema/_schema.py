@@ -22,6 +22,7 @@ from privaware.schema._column import (
     is_count,
     is_text,
     lists_as_tuples,
+    may_be_part,
 )
 
 FORMS = ("table", "image", "text")
@@ -112,6 +113,10 @@ class Schema:
         _expect(len(images) < 2, "at most one column of kind image", images)
         coded = [column.name for column in self.used]
         _expect(len(set(coded)) == len(coded), "distinct names of the parts of columns", names)
+        undecided = {column.name for column in self.declared if column.kind == "undecided"}
+        taken = [name for name in coded if may_be_part(name, undecided)]
+        free = "names that no part of an undecided column may get (rename these, or declare its kind)"
+        _expect(not taken, free, taken)
 
     def _check_target(self) -> None:
         distinct = are_distinct_texts(self.classes) and len(self.classes) != 1
@@ -195,8 +200,8 @@ class Schema:
         ----------
         names : tuple of str
             Names of declared columns, or of their parts, such as "joined (month)", or "job (nurse)" for a category. If
-            only some parts of a declared column are named, it keeps only these parts. Unknown names are ignored.
-            If the form is image, the column of images stays, too.
+            only some parts of a declared column are named, it keeps only these parts. The name of a column never means
+            a part of another column. Unknown names are ignored. If the form is image, the column of images stays, too.
 
         Returns
         -------
@@ -204,9 +209,9 @@ class Schema:
             The smaller schema.
         """
         chosen, columns = set(names), []
+        in_parts = chosen - {column.name for column in self.columns} if self.form == "table" else set()
         for column in self.columns:
-            parts = {f"{column.name} ({part})": part for part in column.known_parts} if self.form == "table" else {}
-            kept = tuple(part for name, part in parts.items() if name in chosen)
+            kept = tuple(part for part in column.known_parts if f"{column.name} ({part})" in in_parts)
             if kept and column.name not in chosen:
                 whole = kept == column.known_parts and column.kind != "category"
                 columns.append(replace(column, parts=() if whole else kept))

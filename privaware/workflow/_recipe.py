@@ -270,7 +270,7 @@ def _table(path: Path) -> dict[str, Any]:
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except OSError:
         raise WrongInput(f"expected a file {str(path)!r:.200}, got none that can be read") from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise WrongInput(f"{path.name}: expected TOML (.toml) or JSON, got {problem!s:.120}") from None
     if not isinstance(table, dict):
         raise WrongInput(f"{path.name}: expected a JSON object with named entries, got a {type(table).__name__}")

@@ -152,6 +152,11 @@ def test_running_numbers_and_days_make_no_table_known(kept: list[str]) -> None:
     assert not resembles(first[kept].astype(str), second[kept].astype(str).sample(frac=1))
 
 
+def test_range_beyond_the_largest_float_raises_no_warning() -> None:
+    wide = np.where(np.arange(ROWS) % 2, 1.0, -1.0) * 1.7e308
+    assert resembles(people().assign(wide=wide), people().assign(wide=wide))
+
+
 def test_a_later_year_with_new_people_is_a_stranger() -> None:
     earlier, later = people(rows=2000), people(seed=5, rows=2000)
     both = pd.concat([earlier[:600], later[600:]])  # less than a third stayed

@@ -140,6 +140,19 @@ def test_another_unit_has_no_epsilon_in_common() -> None:
         classifier(schema=labels).fit(X, y)
 
 
+def test_p48_ledger_without_a_common_total_ends_the_certificate(tmp_path: Path) -> None:
+    X, y = rows()
+    labels = Schema.parse(declared().toml().replace('unit = "row"', 'unit = "label"'))
+    book = Ledger.create(tmp_path / "labels.ledger", limit=9.0, unit="label")
+    assert classifier(schema=labels, ledger=book).fit(X, y).certified_
+    _overlap.PAST_FITS.clear()  # as another process
+    with pytest.warns(OverlapWarning, match="so that no epsilon holds"):
+        model = classifier().fit(X, y)
+    assert not model.certified_
+    assert "another ledger of another unit" in model.guarantee_
+    assert "labels.ledger" not in model.guarantee_
+
+
 def test_fit_in_a_worker_process_needs_a_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     X, y = rows()
     monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")

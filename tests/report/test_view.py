@@ -82,6 +82,11 @@ def test_numbers_of_sentences_are_those_of_the_page() -> None:
     assert "total epsilon 0.9998 at delta 1e-5" in text
 
 
+def test_considered_learner_with_an_odd_entry_is_not_known() -> None:
+    row = {"learner": "linear", "rule": "", "taken": {}, "reason": ""}
+    assert "not known" in page({**card_entries(), "considered": [row]})
+
+
 def test_every_mechanism_of_a_release_is_listed() -> None:
     entries = card_entries()
     event = sum((Gaussian(noise=float(noise)) for noise in range(2, 11)), start=NOTHING)

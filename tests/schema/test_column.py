@@ -62,6 +62,21 @@ def test_keeping_parts_keeps_what_was_coded() -> None:
     assert Schema.parse(kept.toml()) == kept == Schema.from_json(kept.json())
 
 
+def test_name_of_a_column_is_no_part_of_another_column() -> None:
+    job = Column(name="job", kind="category", categories=("nurse", "cook"))
+    schema = Schema(columns=(job, Column(name="job (nurse)", low=0, high=1)), classes=("n", "y"))
+    assert [column.name for column in schema.keep(("job (nurse)",)).columns] == ["job (nurse)"]
+    assert [column.name for column in schema.keep(("job (cook)",)).used] == ["job (cook)"]
+
+
+@pytest.mark.parametrize("part", ["month", "days", "slot 3"])
+def test_names_of_parts_of_undecided_columns_are_refused(part: str) -> None:
+    columns = Column(name="joined", kind="undecided"), Column(name=f"joined ({part})")
+    with pytest.raises(WrongInput, match="undecided"):
+        Schema(columns=columns, classes=("n", "y"))
+    assert Schema(columns=(columns[0], Column(name="joined (late)")), classes=("n", "y")).used
+
+
 def test_dates_round_trip_as_dates_and_old_schemas_open() -> None:
     assert "low = 2020-01-01" in SCHEMA.toml()
     assert Schema.parse(SCHEMA.toml()) == SCHEMA == Schema.from_json(SCHEMA.json())

@@ -52,6 +52,16 @@ def test_columns_that_select_chose_are_used(frame: pd.DataFrame, schema: Schema,
     assert (result.model.predict(frame[["a", "b"]]) == frame["y"]).mean() > 0.85
 
 
+def test_used_columns_may_be_the_only_ones_with_bounds(frame: pd.DataFrame, tmp_path: Path) -> None:
+    a, b = Column(name="a", low=-1.0, high=1.0), Column(name="b")
+    schema = Schema(columns=(a, b), target="y", classes=("no", "yes"), rows=ROWS)
+    options: dict[str, Any] = {"target": "y", "schema": schema, "seed": 1, "ledger": tmp_path / "x.ledger", "limit": 50}
+    result = fit(frame, epsilon=2.0, learner="linear", use=["a"], test=frame, **options)
+    assert result.model is not None
+    assert result.model.schema.columns == (a,)
+    assert result.internal["test_score"] == (result.model.predict(frame) == frame["y"]).mean()
+
+
 def test_cost_of_an_earlier_selection_is_stated(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:
     said: list[str] = []
     options: dict[str, Any] = {"target": "y", "schema": schema, "ledger": tmp_path / "x.ledger", "limit": 50}
@@ -156,6 +166,15 @@ def test_wrong_recipes_are_refused(
     with pytest.raises(WrongInput, match=words):
         fit(frame, target="y", schema=schema, epsilon=1.0, ledger=tmp_path / "x.ledger", **arguments)  # type: ignore[arg-type]
     assert not (tmp_path / "x.ledger").exists()
+
+
+@pytest.mark.parametrize("setting", ["plan", "use", "policy", "kinds"])
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_deeply_nested_files_are_refused(frame: pd.DataFrame, tmp_path: Path, setting: str, suffix: str) -> None:
+    deep = tmp_path / f"deep{suffix}"
+    deep.write_text("a = " * (suffix == ".toml") + "[" * 50_000)
+    with pytest.raises(WrongInput, match="deep"):
+        fit(frame, target="y", epsilon=1.0, dry_run=True, **{setting: deep})  # type: ignore[arg-type]
 
 
 def test_rows_without_a_target_are_said_to_python_too(frame: pd.DataFrame, schema: Schema, tmp_path: Path) -> None:

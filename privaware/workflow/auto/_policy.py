@@ -175,7 +175,7 @@ class Policy:
             table = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError:
             raise WrongInput(f"--policy: expected a file {str(path)!r:.200}, got none that can be read") from None
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise WrongInput(f"--policy: expected TOML in {path.name}, got {problem!s:.120}") from None
         return _policy(table, path.stem)
 

@@ -58,7 +58,7 @@ from privaware.workflow.run.result_file import result_content
 from privaware.workflow.run.resume import expect_place_to_resume, next_run
 from privaware.workflow.run.row_ledger import expect_unspent, is_new, ledger_place, register_rows, what_fits
 from privaware.workflow.run.signature import Signer
-from privaware.workflow.run.source import Source, resolve
+from privaware.workflow.run.source import Source, resolve, schema_of_rows
 from privaware.workflow.run.staging import Staged, end_publication
 
 __all__ = ["CHARGED", "RESUMING", "ChargedRun", "charged_run"]
@@ -317,7 +317,8 @@ class ChargedRun:
         Say which columns of the test rows the model mostly does not know, such as dates after those it was trained on.
         """
         outside, settings = Outside(), {"metric": self.metric, "device": self.options.device}
-        self.internal = internal_scores(model, self.test_rows, coded=self.schema.bounded, outside=outside, **settings)
+        coded = schema_of_rows(self.schema, self.plan.schema).bounded
+        self.internal = internal_scores(model, self.test_rows, coded=coded, outside=outside, **settings)
         rows = 0 if self.test_rows is None else len(self.test_rows)
         mostly = {
             name: counts

@@ -39,7 +39,7 @@ def read_kinds(kinds: Mapping[str, str] | str | Path) -> dict[str, str]:
         declared: dict[str, Any] = tomllib.loads(Path(kinds).read_text(encoding="utf-8"))
     except OSError as error:
         raise WrongInput(f"expected a TOML file with kinds of columns at {str(kinds)!r}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
         raise WrongInput(f'{str(kinds)!r}: expected TOML lines such as age = "number"') from None
     return declared
 

@@ -113,7 +113,7 @@ def questions(source: Source, options: RunOptions) -> tuple[str, list[tuple[str,
     repeated = source.repeated()
     columns = list(dict.fromkeys((*source.persons(), *repeated)))
     unused = {column.name for column in source.schema.columns if column.kind in NOT_USED}
-    if options.schema is None and not unused <= set(columns):
+    if options.schema is None and not (unused and unused <= set(columns)):
         warned += [(sentence, UnusedColumnWarning) for sentence in source.unused]
     if not columns:
         return "", warned

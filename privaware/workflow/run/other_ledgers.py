@@ -102,6 +102,12 @@ class SameRows:
         """The other ledgers with the unit, cap and relation of this ledger; their charges compose with its charges."""
         return [other for other in self.others if other.charges.promise == self.ledger.facts.promise]
 
+    @property
+    def uncounted(self) -> list[OtherLedger]:
+        """The other ledgers that no total counts: with another unit, cap or relation, or without a readable entry."""
+        counted = self.counted
+        return [other for other in self.others if other not in counted]
+
     def epsilon(self, event: Event = NOTHING) -> float | None:
         """Return the epsilon of this ledger, the counted ledgers and `event` together, at the delta of this ledger.
 
@@ -185,7 +191,7 @@ class SameRows:
         return f"{self.counted_words()}: with this run {epsilon}; charge one of them only (--ledger FILE)"
 
     def _uncounted(self) -> Iterator[str]:
-        uncounted = [other for other in self.others if other.charges.facts is not None and other not in self.counted]
+        uncounted = [other for other in self.uncounted if other.charges.facts is not None]
         for rows, amount in ((ALL, "these"), (MOST, "most of these")):
             paths = [f"'{other.charges.path}'" for other in uncounted if other.rows == rows]
             which, what = ("another ledger", "both") if len(paths) == 1 else ("other ledgers", "all of them")

@@ -42,6 +42,7 @@ from privaware.data import (
     target_of,
     typed,
     unused_columns,
+    unused_index,
     with_images,
 )
 from privaware.data._parts import threads
@@ -57,7 +58,7 @@ from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.process_pool import ProcessPool, RayPool
 from privaware.workflow.run.public_rows import read_public
 
-__all__ = ["Source", "draft_schema", "resolve", "scoring"]
+__all__ = ["Source", "draft_schema", "resolve", "schema_of_rows", "scoring"]
 
 MIN_CELLS_FOR_PROCESSES = 20_000_000
 """Number of cells from which on a table is read by several processes, which take more than a second to start."""
@@ -153,7 +154,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         return len(table.column(schema.target)) - schema.rows if options.dry_run else checked()[2]
 
     def rows(planned: Schema) -> tuple[Rows, Data | None]:
-        by = _declared(schema, planned)
+        by = schema_of_rows(schema, planned)
         if table is not None:
             checked()  # reads every row, so that a row that does not fit raises before the charge
         test = _test_rows(raw, options, by)
@@ -163,13 +164,13 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
         name=path.name if path else "a DataFrame",
         schema=schema,
         read_private_rows=rows,
-        read_test_rows=lambda planned: _test_rows(raw, options, _declared(schema, planned)),
+        read_test_rows=lambda planned: _test_rows(raw, options, schema_of_rows(schema, planned)),
         digest=lambda: checked()[0],
         sketch=lambda: checked()[1],
         left_out=rows_left_out,
         notices=about_rows,
         dry_notices=lambda: _dry_notices(schema, about_rows if reads else None, kept if table is None else None),
-        unused=unused_columns(schema, written=options.schema is not None),
+        unused=[*unused_columns(schema, written=options.schema is not None), *unused_index(data)],
         persons=lambda: person_columns(_named(raw, schema, options), schema, _not_persons(options)),
         repeated=lambda: repeated_identifiers(kept(), schema, _not_persons(options)) if reads else [],
         read_words=lambda names: _words(kept, schema, table, names),
@@ -179,9 +180,16 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     )
 
 
-def _declared(schema: Schema, planned: Schema) -> Schema:
-    """Return `schema`, with whole texts if the schema of the plan, `planned`, has them."""
-    return schema.with_whole_texts() if planned.has_whole_texts else schema
+def schema_of_rows(schema: Schema, planned: Schema) -> Schema:
+    """Return the schema by which the rows are read: `schema`, with whole texts if the schema of the plan has them.
+
+    `planned` is the schema of the plan. If the plan uses columns, and only such whose bounds are declared, it releases
+    no bounds: then the schema has these columns alone.
+    """
+    schema = schema.with_whole_texts() if planned.has_whole_texts else schema
+    if planned.used and planned.bounded and not schema.bounded:
+        return schema.keep(tuple(column.name for column in planned.used))
+    return schema
 
 
 def _test_rows(raw: Callable[[], Raw], options: RunOptions, schema: Schema) -> Data | None:

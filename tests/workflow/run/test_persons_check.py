@@ -137,6 +137,16 @@ def test_identifier_of_rows_is_left_out_with_a_warning(tmp_path: Path) -> None:
         fit(tmp_path / "visits.csv", target="well", epsilon=1.0, learner="majority")
 
 
+def test_p50_named_index_of_a_frame_is_left_out_with_a_warning() -> None:
+    frame = visits(ROWS).set_index("PatNr")
+    with pytest.warns(UnusedColumnWarning, match=r"the index 'PatNr' of .*reset_index"):
+        result = fit(frame, target="well", epsilon=1.0, limit=9.0, learner="majority")
+    assert any("the index 'PatNr'" in each for each in result.plan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(visits(ROWS)[["age", "well"]], target="well", epsilon=1.0, learner="majority", dry_run=True)
+
+
 def test_estimator_asks_about_persons() -> None:
     frame = visits(ROWS // 2)
     for not_persons in ((), ("PatNr",)):
