@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import audit, fit, load
+from privaware import advise, audit, fit, load
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.features import _public_text
@@ -77,6 +77,12 @@ def test_text_keeps_its_learner_beside_other_columns() -> None:
     assert plan.learner == "linear"
     assert plan.settings["features"][0]["text"]["name"] == "hashed"
     assert "beside the features of the texts" in plan.reasons[0]
+
+
+def test_advise_names_the_learner_of_fit_beside_a_text(files: Path) -> None:
+    plan = fit(files / "train.csv", target="label", epsilon=4.0, dry_run=True)
+    choice = advise(files / "train.csv", target="label", epsilon=4.0).choice
+    assert (choice["learner"], choice["why"]) == (plan.learner, plan.plan[0])
 
 
 def test_policy_with_no_rule_for_texts_hashes_them_to_columns() -> None:
