@@ -46,8 +46,10 @@ def research(
         count = _runner.record_prices(chosen, say)
         show({"prices": count}, [f"{count} prices recorded"], json)
         return 0
-    if item is None or scale not in ("quick", "full"):
-        raise WrongInput(f"expected PAPER/ITEM and --scale quick or full, got {item!r} and {scale!r}; see --list")
+    if item is None:
+        raise WrongInput("expected PAPER/ITEM, such as bao/lemma, got none; `privaware reproduce --list` names all")
+    if scale not in ("quick", "full"):
+        raise WrongInput(f"expected --scale quick or full, got {scale!r}")
     chosen = papers.restricted(chosen, only or ())
     began = time.monotonic()
     place = _runner.RunPlace(device=device, limit=float("inf") if time_limit is None else time_limit, ray=ray)

@@ -31,7 +31,7 @@ from privaware.workflow._advice_rules import AdviceFacts, advice
 from privaware.workflow._advice_words import advice_page
 from privaware.workflow._answer import answer_for, facts_of_table, least_epsilon, unmeasured
 from privaware.workflow._score import Score, ScoredModel, with_score
-from privaware.workflow.auto import choose
+from privaware.workflow.auto import choose_with_texts
 from privaware.workflow.auto._facts import NETWORKS
 from privaware.workflow.run.charge import charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions
@@ -254,7 +254,7 @@ def _choice(schema: Schema, epsilon: float) -> dict[str, str]:
     It has the `rule`, the `learner`, the reason `why`, the page of `evidence`, and the `warning` about a public
     network, which is empty if the learner uses none.
     """
-    choice = choose(schema, epsilon)
+    choice = choose_with_texts(schema, epsilon)
     warnings = [network.warning for network in NETWORKS.values() if network.warning in choice.reasons]
     chosen = {"rule": choice.rule, "learner": choice.learner, "why": choice.reasons[0], "evidence": choice.evidence}
     return {name: for_caller(text) for name, text in (chosen | {"warning": " ".join(warnings)}).items()}

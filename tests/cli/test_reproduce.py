@@ -79,8 +79,8 @@ def test_private_training_of_a_benchmark_paper_runs_quickly(run: Run, tmp_path: 
     [
         (["bao/lema"], "did you mean"),
         (["dpmlbench/table11"], "not in the text"),
-        (["bao/lemma", "--scale", "huge"], "quick or full"),
-        ([], "PAPER/ITEM"),
+        (["bao/lemma", "--scale", "huge"], "expected --scale quick or full, got 'huge'"),
+        ([], "expected PAPER/ITEM, such as bao/lemma, got none"),
     ],
 )
 def test_wrong_call_is_one_sentence(run: Run, words: list[str], reason: str) -> None:

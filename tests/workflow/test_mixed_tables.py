@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privaware import audit, fit, load
+from privaware import advise, audit, fit, load
 from privaware.data import Data
 from privaware.errors import WrongInput
 from privaware.features import _public_text
@@ -77,6 +78,25 @@ def test_text_keeps_its_learner_beside_other_columns() -> None:
     assert plan.learner == "linear"
     assert plan.settings["features"][0]["text"]["name"] == "hashed"
     assert "beside the features of the texts" in plan.reasons[0]
+
+
+@pytest.mark.parametrize(("epsilon", "learner"), [(0.9, "linear"), (1.0, "fourier"), (7.9, "fourier"), (8.0, "linear")])
+def test_numbers_beside_columns_take_the_learner_of_tables(epsilon: float, learner: str) -> None:
+    numbers = replace(DECLARED, target="price", classes=(), rows=1000)
+    plan = training_plan(numbers, epsilon=epsilon, delta=1e-5)
+    assert plan.learner == learner
+    assert len(plan.schema.used) == (2 if learner == "linear" else 65)
+
+
+def test_numbers_from_a_text_alone_stay_with_its_features() -> None:
+    alone = replace(DECLARED, columns=DECLARED.columns[:1], target="price", classes=(), rows=1000)
+    assert training_plan(alone, epsilon=2.0, delta=1e-5).learner == "linear"
+
+
+def test_advise_names_the_learner_of_fit_beside_a_text(files: Path) -> None:
+    plan = fit(files / "train.csv", target="label", epsilon=4.0, dry_run=True)
+    choice = advise(files / "train.csv", target="label", epsilon=4.0).choice
+    assert (choice["learner"], choice["why"]) == (plan.learner, plan.plan[0])
 
 
 def test_policy_with_no_rule_for_texts_hashes_them_to_columns() -> None:

@@ -257,7 +257,11 @@ class CodedLayout:
 
     def group_of(self, at: int) -> tuple[int, ...]:
         """Return the group, a tuple of positions of columns, that contains the column at position `at`."""
-        return next(group for group in self.groups if at in group)
+        return self._group_of[at]
+
+    @cached_property
+    def _group_of(self) -> dict[int, tuple[int, ...]]:
+        return {at: group for group in self.groups for at in group}
 
     def group_codes(self, columns: np.ndarray, group: tuple[int, ...]) -> np.ndarray:
         """Return the code of each row for `group`, in the smallest unsigned integer type that holds it: (rows,).

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -112,6 +113,9 @@ class CurveBasis:
             squares[at] += float((table**2).sum(axis=1).mean())
         return np.concatenate([np.sqrt(squares), np.full(len(self.numbers), SLOPE)])
 
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        return tuple(accumulate(self.levels, initial=1))
+
     def _part(self, at: int) -> slice:
-        start = 1 + sum(self.levels[:at])
-        return slice(start, start + self.levels[at])
+        return slice(self._ends[at], self._ends[at + 1])

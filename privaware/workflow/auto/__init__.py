@@ -5,7 +5,7 @@ from privaware.workflow.auto._considered import CHECKED, SEARCHED, considered, s
 from privaware.workflow.auto._evidence import evidence
 from privaware.workflow.auto._facts import FACTS, QUANTITIES
 from privaware.workflow.auto._floor import Floor, share_for, strength
-from privaware.workflow.auto._policy import Policy, Rule, choose, default_policy
+from privaware.workflow.auto._policy import Policy, Rule, choose, choose_with_texts, default_policy
 
 __all__ = [
     "CHECKED",
@@ -19,6 +19,7 @@ __all__ = [
     "Stage",
     "beside_columns",
     "choose",
+    "choose_with_texts",
     "considered",
     "constant_choice",
     "default_policy",

@@ -1,7 +1,8 @@
 """The choice of `auto`: a learner with its settings and the releases before it; and tables with free text or images.
 
 For a table with free text or images, the rules for texts or images choose the learner. The feature `mixed` then puts
-features of the other columns, scaled by its setting `columns`, beside the features of the texts or images.
+features of the other columns, scaled by its setting `columns`, beside the features of the texts or images. If the
+learner that they choose reads no whole texts, the texts are hashed, and the rules for tables choose.
 
 >>> beside_columns({"features": [{"name": "hashed", "slots": 8}]})["features"]
 [{'name': 'mixed', 'text': {'name': 'hashed', 'slots': 8}}]

@@ -293,6 +293,16 @@ def choose(
     raise WrongInput(f"policy {policy.name!r:.60}: no rule matches ({shown}); add a last rule without `when`")
 
 
+def choose_with_texts(schema: Schema, epsilon: float, **options: Any) -> Choice:
+    """Return the choice for a schema whose free texts may be read whole; `options` are those of `choose`.
+
+    If the choice for whole texts reads them (`reads_texts`), it is returned. Otherwise the choice is for the schema as
+    it is: each text of a table is hashed to a few buckets, and the rules for tables choose.
+    """
+    choice = choose(schema.with_whole_texts(), epsilon, **options)
+    return choice if schema.form != "table" or reads_texts(choice.settings) else choose(schema, epsilon, **options)
+
+
 def _mixed(choice: Choice, *, images: bool) -> Choice:
     """Return `choice`, which a rule for texts or images made for a table, so that the other columns are used, too.
 

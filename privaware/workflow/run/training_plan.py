@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from privaware.data import Data
@@ -36,6 +35,7 @@ from privaware.workflow.auto import (
     Policy,
     beside_columns,
     choose,
+    choose_with_texts,
     considered,
     constant_choice,
     default_policy,
@@ -175,14 +175,9 @@ def _chosen(
     """
     if recipe.learner == "auto" and space is None:
         epsilon = budget["epsilon"] if recipe.workflow == "aware" else NOISELESS
-        choose_for = partial(
-            choose, epsilon=epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy
-        )
-        choice = choose_for(schema if recipe.select else schema.with_whole_texts())
-        if reads_texts(choice.settings):
-            schema = schema.with_whole_texts()
-        elif schema.form == "table":
-            choice = choose_for(schema)
+        choose_for = choose if recipe.select else choose_with_texts
+        choice = choose_for(schema, epsilon, device=device, time_limit=time_limit, metric=recipe.metric, policy=policy)
+        schema = schema.with_whole_texts() if reads_texts(choice.settings) else schema
         choice = with_releases(choice, schema, recipe.metric)
         choice = _with_named_features(choice, schema, recipe)
         if recipe.search is not None and schema.form == "table" and "features" not in choice.settings:
