@@ -40,7 +40,8 @@ from privaware.workflow._audited_training import AuditedTraining
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.output import sha256
-from privaware.workflow.run.plan import Plan, schema_plan, search_plan, selection_plan
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import schema_plan, search_plan, selection_plan
 from privaware.workflow.run.training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
