@@ -353,7 +353,7 @@ class Runs:
             self._record(task).unlink(missing_ok=True)
 
     def _recorded(self) -> dict[tuple[str, str], Run]:
-        """Return the unfinished trainings of which a form is stored, by verb and name of the result.
+        """Return the unfinished trainings whose form is stored, by verb and name of the result.
 
         A training is left out if its form cannot be read or is no longer valid, or if its model exists.
         """

@@ -25,7 +25,8 @@ class Crossing:
     largest epsilon tried; then `above` is that epsilon, and otherwise `above` is None. `low` is 0 if the simple model
     is significantly better at no epsilon. `high` is None if the interval has no upper end among the epsilons tried.
     With one repeat `confidence` is None, `low` is the last epsilon tried at which the simple model is better, and
-    `high` is the next epsilon tried, or None if there is none; both are 0 if the simple model is never better.
+    `high` is the next epsilon tried, or None if no larger epsilon was tried; both are 0 if the simple model is never
+    better.
     """
 
     low: float

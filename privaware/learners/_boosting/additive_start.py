@@ -46,7 +46,7 @@ BIAS_TOLERANCE = 0.07
 """Wanted standard deviation of the noise in the bias of a regression, in units of gradients (`Start.unit`)."""
 
 LEAST_BIAS_CLIP = 1.5
-"""Where noise is large, `bias_clip` is reduced, but not below this number; a smaller `bias_clip` stays as it is."""
+"""With much noise, a larger `bias_clip` is reduced to at least this number. A smaller `bias_clip` is not changed."""
 
 BIAS_CLIP = 4.0
 """Default of `bias_clip`, as a multiple of the clip of gradients.

@@ -24,7 +24,7 @@ from privaware.workflow.run.plan import Plan
 __all__ = ["expect_divisible", "led_by_rank_0", "ranks_on_ray", "trains_on_ranks"]
 
 COMPARED = (str, Path, int, float, Mapping, list, tuple, Schema)
-"""Classes of the options that all ranks must give alike; of all others those of rank 0 are used."""
+"""Classes of the options that all ranks must give alike; other options are taken from rank 0."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
