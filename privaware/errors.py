@@ -168,7 +168,7 @@ def at_command_line() -> bool:
 
 
 SETTING = re.compile(r"""--([a-z]+(?:-[a-z]+)*)(?:=((?:'[^']*'|"[^"]*"|[^\s'"`;)])+(?<![.,:]))| ([A-Z]+)\b)?(:?)""")
-"""An option, its value after "=" or its placeholder after a space, and the colon after it, if there is one."""
+"""An option with its value after "=" or its placeholder after a space, and with an optional colon at the end."""
 SETTINGS = re.compile(rf"`(?!--)[^`]*`|(?<![^\s(`]){SETTING.pattern}(?: {SETTING.pattern})*")
 """A command between backticks, which stays unchanged, or one or more consecutive options."""
 

@@ -25,7 +25,7 @@ from privaware.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Student(PlainNetwork):
-    """A network that learns from public rows; noisy votes have labelled some of them.
+    """A network that learns from public rows, some of which noisy votes have labelled.
 
     The student learns from unlabelled rows as follows (UDA, arXiv:1904.12848). If the largest probability that the
     student predicts for a row exceeds `confidence`, it learns to predict the same probabilities for an augmented copy

@@ -196,7 +196,7 @@ class Runs:
         return run
 
     def resume(self, run: Run) -> Run:
-        """Start the call of `run` again, which continues on the charge of `run`, if there is one.
+        """Start the call of `run` again. If `run` was charged, the new call continues on this charge.
 
         If `run` is known to be charged, the call fails rather than charge again, for example if the data have changed
         since. Raise `WrongInput` if `run` is not resumable.

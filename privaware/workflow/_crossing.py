@@ -127,7 +127,7 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
 
 
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them.
+    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each grid point.
 
     `grid` holds the epsilons. `gaps`, of shape (repeats, epsilons), holds the score of the simple model minus the score
     of the complex model. `confidence` is the level of the interval at each point, such as 0.95. Between epsilons each

@@ -380,7 +380,7 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
     """Write the audit and its page into the model folder, and return `result` with the path of the audit.
 
     If the card names its run and there is a ledger (`--ledger`, or `run.ledger` in `folder`), record the hashes of both
-    files there. Otherwise tell the listener, if there is one, that they are not recorded.
+    files there. Otherwise tell the listener (if any) that they are not recorded.
     """
     record = {"format": 1, "version": __version__, **result.json()}
     path = folder / FILE

@@ -153,7 +153,7 @@ class AdditiveStart(Learner):
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
         """Learn and return trees or random Fourier features on top of the additive model.
 
-        What they predict is added to the outputs of the rows in `stage.data`, in place. `stage` also holds the noise
+        Their predictions are added in place to the outputs of the rows in `stage.data`. `stage` also holds the noise
         multipliers.
         """
         raise NotImplementedError
@@ -222,8 +222,8 @@ class AdditiveStart(Learner):
     def _budget(self, schema: Schema, noise: float) -> Budget:
         """Return the releases of each stage of a training.
 
-        `noise` is the noise multiplier of the one Gaussian release that costs as much as all of them together. In a
-        regression the fractions of the start and of the check depend on `schema.rows / noise`.
+        `noise` is the noise multiplier of a single Gaussian release that costs as much as all these releases together.
+        In a regression the fractions of the start and of the check depend on `schema.rows / noise`.
         """
         share = self.share if self._count and self.steps else float(self.steps > 0)
         # classes: their frequencies; regression: the target's mean twice, its spread, the mean of the last residuals
