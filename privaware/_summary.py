@@ -1,4 +1,4 @@
-"""A short `repr` of a result, and a small card of it for notebooks, both from the same facts."""
+"""A short `repr` of a result and a small HTML card for notebooks, both built from the same facts."""
 
 from __future__ import annotations
 

@@ -168,9 +168,9 @@ def at_command_line() -> bool:
 
 
 SETTING = re.compile(r"""--([a-z]+(?:-[a-z]+)*)(?:=((?:'[^']*'|"[^"]*"|[^\s'"`;)])+(?<![.,:]))| ([A-Z]+)\b)?(:?)""")
-"""An option, its value after "=" or its placeholder after a space, and the colon after it, if there is one."""
+"""An option with its value after "=" or its placeholder after a space, and with an optional colon at the end."""
 SETTINGS = re.compile(rf"`(?!--)[^`]*`|(?<![^\s(`]){SETTING.pattern}(?: {SETTING.pattern})*")
-"""A command between backticks, which is left as it is, or one or more options after each other."""
+"""A command between backticks, which stays unchanged, or one or more consecutive options."""
 
 
 def for_caller(text: str) -> str:
@@ -220,7 +220,7 @@ def _keyword(name: str, value: str | None, placeholder: str | None, colon: str) 
 
 
 def _literal(word: str) -> str:
-    """Return the Python literal for a word of a shell; words in capitals, which are placeholders, stay as they are."""
+    """Return the Python literal for a word of a shell; words in capitals are placeholders and stay unchanged."""
     try:
         text = "".join(shlex.split(word))
     except ValueError:  # text of a user that looks like a setting

@@ -167,7 +167,7 @@ class Laplace(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Pure(Event):
-    """A mechanism of which only epsilon-DP is known, such as report-noisy-max.
+    """A mechanism that is known to be epsilon-DP and about which nothing else is known, such as report-noisy-max.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class Pure(Event):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Approximate(Event):
-    """A mechanism of which only (epsilon, delta)-DP is known.
+    """A mechanism that is known to be (epsilon, delta)-DP and about which nothing else is known.
 
     With `epsilon=0` it describes the failure probability `delta` of another release in the same composition. A failure
     probability that is proven for one row says nothing about a unit of several rows. So `Group` accounts for it
@@ -212,7 +212,7 @@ class Approximate(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ZCDP(Event):
-    """A mechanism of which only rho-zero-concentrated DP is known.
+    """A mechanism that is known to be rho-zCDP (zero-concentrated DP) and about which nothing else is known.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ class Composed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class _OneOf(Event):
-    """A nonempty tuple of events, of which one event applies: the base of `Disjoint` and `AnyOf`."""
+    """Alternatives, exactly one of which applies: the base class of `Disjoint` and `AnyOf`."""
 
     events: tuple[Event, ...]
 
@@ -433,7 +433,7 @@ NOTHING: Event = Composed(events=())
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     """Yield the events inside `event` that are neither `Repeated` nor `Composed`, with their numbers of repetitions.
 
-    Other events that contain events, such as `Sampled`, `Group` or `Selected`, are yielded as they are.
+    Other events that contain events, such as `Sampled`, `Group` or `Selected`, are yielded whole.
 
     Parameters
     ----------

@@ -219,8 +219,9 @@ def _protection_sentence(epsilon: float) -> str:
 class AttackRates:
     """Upper bounds on the true positive rates of any membership attack.
 
-    `trade_off` has the guarantees (epsilon, delta) from which the bounds follow. `of_events` is True if some of them
-    were computed from the events, and False if there is only the one epsilon and delta of all releases.
+    `trade_off` has the guarantees (epsilon, delta) from which the bounds follow. `of_events` is True if some of these
+    guarantees were computed from the events. It is False if the only guarantee is the epsilon and delta of all releases
+    together.
     """
 
     trade_off: TradeOff

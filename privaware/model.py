@@ -306,7 +306,7 @@ class Model(Summarised):
         return rows
 
     def expect_values(self, outside: Outside, raw: Raw) -> None:
-        """Raise `WrongInput` for a column most of whose values cannot be read, or that is empty but matters.
+        """Raise `WrongInput` for a column with mostly unreadable values, and for an empty column that matters.
 
         An empty column matters if it is a column of texts, or if predictions depend strongly on it.
 
@@ -369,8 +369,8 @@ class Model(Summarised):
     def raw(self, data: Any, keep: Sequence[str] = (), **reading: Any) -> Raw:
         """Return the rows of a DataFrame, an array or a file as they are; a `Raw` is returned unchanged.
 
-        Of a CSV file only the columns that the schema uses and the columns `keep` are read; if one of them is absent,
-        all columns are read. `reading` holds the options of `data.read`, which an array does not use.
+        From a CSV file, only the columns of the schema and the columns `keep` are read. If the file lacks one of these
+        columns, all columns are read. `reading` holds the options of `data.read`, which an array does not use.
         """
         if isinstance(data, Raw):
             return data

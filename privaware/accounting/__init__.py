@@ -39,7 +39,6 @@ from fractions import Fraction
 from typing import Any
 
 from privaware.accounting import _calibrate, _price, _rdp
-from privaware.accounting._default_delta import DEFAULT_DELTA, default_delta
 from privaware.accounting._rdp import OPACUS_ORDERS, TENSORFLOW_ORDERS
 from privaware.accounting._selection import parameters as trial_count_parameters
 from privaware.accounting._trade_off import TradeOff, trade_off
@@ -61,6 +60,9 @@ __all__ = [
     "trade_off",
     "trial_count_parameters",
 ]
+
+DEFAULT_DELTA = 1e-5
+"""Delta if the user gives none and the number of rows is unknown or below 100,000."""
 
 
 def epsilon(event: Event, delta: float) -> float:
@@ -246,6 +248,18 @@ def dpsgd(rows: int, batch: int, epochs: float | Fraction | str) -> DpSgdRun:
     if passes <= 0:
         raise WrongInput(f"expected epochs as a number above 0, got {epochs!r}")
     return DpSgdRun(rate=batch / rows, steps=math.ceil(passes * rows / batch))
+
+
+def default_delta(rows: int) -> float:
+    """Return the delta of a guarantee for `rows` rows if the user gives none: `DEFAULT_DELTA`, or less for many rows.
+
+    A mechanism may publish one row with probability delta. Therefore delta is `1 / (10 * rows)` if
+    `DEFAULT_DELTA >= 1 / rows`.
+
+    >>> default_delta(500), default_delta(2_000_000)
+    (1e-05, 5e-08)
+    """
+    return DEFAULT_DELTA if DEFAULT_DELTA * rows < 1 else 1 / (10 * rows)
 
 
 def __getattr__(name: str) -> Any:

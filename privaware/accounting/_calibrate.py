@@ -130,7 +130,7 @@ def _settle(cost: Callable[[float], Event], noise: float, epsilon: float, delta:
     """Return a noise multiplier near `noise` that fits the budget (epsilon, delta).
 
     `cost(noise)` is the event. The result exceeds the smallest multiplier that fits by a fraction of at most about
-    `TOLERANCE`. Raise `WrongInput` if none up to `_LARGEST` fits.
+    `TOLERANCE`. Raise `WrongInput` if no noise multiplier up to `_LARGEST` fits.
     """
 
     def fits(candidate: float) -> bool:

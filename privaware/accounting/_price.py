@@ -177,7 +177,7 @@ def _way(
 
 
 def _by_distribution(way: dict[str, Any]) -> dict[str, Any]:
-    """Return the bounds `way` of an alternative with its PLD bound as the reported one, if it has one."""
+    """Return the bounds `way` of an alternative. If `way` has a PLD bound, the result reports this bound."""
     if way["pld"] is None or way["epsilon"] == way["pld"]:
         return way
     return way | {"epsilon": way["pld"], "method": "trade_off"}

@@ -53,8 +53,8 @@ def negligible(terms: Terms, delta: float) -> Terms:
     """Return `terms` with Gaussian releases of negligible cost replaced by one Gaussian without sampling.
 
     No grid resolves the losses of such small releases. The cost is negligible if that Gaussian, as costly as all
-    releases without sampling, has an epsilon of at most `FLOOR` at `delta`. Otherwise `terms` is returned unchanged, as
-    it is with other releases, or if a release may fail.
+    releases without sampling, has an epsilon of at most `FLOOR` at `delta`. Otherwise `terms` is returned unchanged. It
+    is also returned unchanged if it has other releases or if a release may fail.
     """
     mu = terms.without_sampling()
     if mu is None or terms.gaussian() is not None or _gaussian.epsilon(mu, delta) > FLOOR:

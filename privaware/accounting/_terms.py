@@ -243,8 +243,8 @@ class _Total:
     def sampled(self, leaf: Sampled, count: int) -> None:
         """Add `count` times the pair ((1-rate) Q + rate P, Q) of `leaf`, where (P, Q) is the pair of its releases.
 
-        A formula is used if there is one, else a tabulated pair. If a row is replaced, or the batch is capped, the pair
-        is another one, which is known for Gaussian releases only; any other release then raises `WrongInput`.
+        A formula is used if one exists, and a tabulated pair otherwise. If a row is replaced, or the batch is capped,
+        the pair is another one, which is known for Gaussian releases only; any other release then raises `WrongInput`.
         """
         inner = list(leaves(leaf.event))
         if not inner:

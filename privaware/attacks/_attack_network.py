@@ -177,7 +177,7 @@ def _trained(
 def _shadow_rows(game: Game) -> Iterator[tuple[Model, Data, np.ndarray]]:
     """Yield each shadow model with the auxiliary rows and a mask of the rows that trained it.
 
-    Candidate rows are included only if shadow models were trained on some of them. Raise `WrongInput` if the game has
+    Candidate rows are included only if shadow models were trained on candidate rows. Raise `WrongInput` if the game has
     no shadow models or no auxiliary rows.
     """
     if not game.shadows or game.auxiliary is None:

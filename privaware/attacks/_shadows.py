@@ -21,11 +21,11 @@ from privaware.noise import Rng
 class ShadowPlan:
     """The number of shadow models (`count`), and how they are trained.
 
-    `learner` trains them with the noise multiplier `noise`. If `learner` or `noise` is None, the one of the attacked
-    model is used. The
-    target's learner includes its private selection (`Then`) or search (`FoundModel` of strategies), if it has one.
-    `noise = 0` trains without privacy. `online` shadow models, whose number must be even, see candidate rows, each row
-    in half of them. Other shadow models see only the attacker's rows, which are disjoint from the candidate rows.
+    `learner` trains them with the noise multiplier `noise`. If `learner` or `noise` is None, the learner or the noise
+    multiplier of the attacked model is used. The target's learner includes its private selection (`Then`) or search
+    (`FoundModel` of strategies), if it has one. `noise = 0` trains without privacy. `online` shadow models, whose
+    number must be even, see candidate rows, each row in half of them. Other shadow models see only the attacker's rows,
+    which are disjoint from the candidate rows.
     """
 
     count: int = 1

@@ -59,7 +59,7 @@ class KeptModels:
     def drop(self, settings: Settings) -> None:
         """Remove the file of the model of a cell, if it exists, and then the folder, if it is empty.
 
-        It is called for a cell all of whose attacks ran without an error.
+        Call it only for a cell in which every attack ran without an error.
         """
         self.path(settings).unlink(missing_ok=True)
         with suppress(OSError):

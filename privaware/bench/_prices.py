@@ -17,8 +17,8 @@ from privaware.events import Event
 class Prices:
     """Noise multipliers by name (`known`), read from the JSON file `path` if it exists.
 
-    A noise multiplier given in `known` replaces the one of the same name in the file. With `record`, a noise multiplier
-    that has to be computed is also written to the file.
+    A noise multiplier in `known` takes precedence over the noise multiplier of the same name in the file. With
+    `record`, a noise multiplier that has to be computed is also written to the file.
     """
 
     path: Path

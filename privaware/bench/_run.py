@@ -18,8 +18,7 @@ from privaware._files import locked
 from privaware.bench import Settings
 from privaware.bench._cells import CellOutcome, TrainingPlace, attack_cells, batches, train_cells, unattacked
 from privaware.bench._kept import KeptModels
-from privaware.bench._provenance import commit, machine
-from privaware.bench._store import Cell, Store, cell_key
+from privaware.bench._store import Cell, Store, cell_key, commit, machine
 from privaware.errors import WrongInput
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 

@@ -36,7 +36,7 @@ def dpsgd(
     from privaware.errors import WrongInput
     from privaware.schema import Schema
     from privaware.workflow.run.options import RunOptions
-    from privaware.workflow.run.plan import expect_budget
+    from privaware.workflow.run.pricing import expect_budget
 
     if (noise is None) == (epsilon is None):
         raise WrongInput("expected one of --noise and --epsilon, got " + ("neither" if noise is None else "both"))

@@ -167,8 +167,8 @@ def report(
 def _stored(path: Path) -> tuple[list[Any], dict[str, Any]]:
     """Return the cells of a store whose settings have `learner` and `epsilon` (None counts), and their numbers by name.
 
-    `cells` counts all of them, `done` the trained ones, `failed` failed trainings, and `attacks_failed` the cells with
-    a failed attack. Raise `WrongInput` if there is no such cell.
+    `cells` is the number of all cells, `done` of trained cells, `failed` of failed trainings, and `attacks_failed` the
+    cells with a failed attack. Raise `WrongInput` if there is no such cell.
     """
     from privaware.bench._run import cells_in, failed_attacks, failed_cells
     from privaware.bench._store import Store

@@ -245,7 +245,7 @@ class Data:
 
 
 def _with_pixels(raw: Raw, schema: Schema) -> Raw:
-    """Return `raw` with the images that the image column of the schema names, if there is one.
+    """Return `raw` with the images that the image column names, if the schema has an image column.
 
     The names are relative to `raw.folder`. In a table these images become float32 pixels in [0, 1] of the declared
     shape. Anything else stays as it is.

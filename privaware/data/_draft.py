@@ -38,7 +38,7 @@ def draft(
     cap: int = 1,
     not_persons: Collection[str] = (),
 ) -> Schema:
-    """Return a schema read off the rows, which a person must confirm: using it assumes that all of it is public.
+    """Return a schema read off the rows. A person must confirm it, because its use makes its content public.
 
     Drafted bounds are never bounds of the rows: each is moved outward. The draft says `reviewed = false` until its
     owner writes `reviewed = true` into the file.

@@ -44,7 +44,7 @@ MAX_BYTES_PER_VALUE = 4
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroups:
-    """Some row groups of a Parquet file, or all of them; a call yields their rows in parts of at most `PART` rows.
+    """Some or all row groups of a Parquet file; a call yields their rows in parts of at most `PART` rows.
 
     `groups` are the numbers of the row groups, or None for all. `first` is the number of rows of the file before these
     row groups, and `before` the number of rows of earlier files of the table. Repeating text is read as categories with

@@ -162,7 +162,7 @@ def notices(raw: Raw, schema: Schema) -> list[str]:
 
 
 def repeated_identifiers(raw: Raw, schema: Schema, not_persons: Collection[str] = ()) -> list[str]:
-    """Return the columns that are named like identifiers and have many different values, of which some repeat.
+    """Return the columns that are named like identifiers and have many different values, some of them repeated.
 
     A column with a name such as "member" or "account" counts, too, but not if it holds dates or numbers with decimals.
 
@@ -251,9 +251,9 @@ def _hardly_used(raw: Raw, name: str) -> list[str]:
 
 
 def _of_two_kinds(name: str, kind: str, fraction: float) -> list[str]:
-    """Return a notice about the column `name`, of whose values the `fraction` can be read as numbers, dates or times.
+    """Return a notice that only the `fraction` of the values of the column `name` can be read as `kind`.
 
-    `kind` is the one of these three. The list is empty if the fraction is so large that the column has this kind.
+    `kind` is "number", "date" or "time". The list is empty if the fraction is so large that the column has this kind.
     """
     if fraction >= MIN_KIND_FRACTION:
         return []
@@ -351,7 +351,7 @@ def _identifying_target(raw: Raw, schema: Schema) -> list[str]:
     """Return a notice if the target of a table seems to identify rows, or to be free text; otherwise an empty list.
 
     It seems so if it has at least `MIN_VALUES` different values, and these are at least `NEARLY_UNIQUE` of the rows, or
-    `PARTLY_UNIQUE` of the rows if its name is that of an identifier. Numbers count only with such a name.
+    `PARTLY_UNIQUE` of the rows if its name suggests an identifier. Numbers count only with such a name.
     """
     named = is_identifier_name(schema.target)
     if schema.task == "regression" and not named:

@@ -38,8 +38,8 @@ class Outside:
 
     `counts` has these numbers by name of column and by key of `WORDS`. `present` has the number of values that are not
     missing, by name of column. `ranges` has the ends of the range that the schema gives for a column with values
-    outside it, as texts, by name of column. Of texts only missing ones are counted; images are not counted. The missing
-    texts of a folder of texts also count as "empty_file".
+    outside it, as texts, by name of column. For columns of texts only missing values are counted, and for columns of
+    images nothing. The missing texts of a folder of texts also count as "empty_file".
     """
 
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Outside:
         return sentences
 
     def mostly_outside(self, rows: int) -> list[str]:
-        """Return a sentence for each column of which more than half of the values of all `rows` are outside its range.
+        """Return a sentence for each column in which more than half of the values of all `rows` are outside the range.
 
         >>> Outside({"weight": {"outside_bounds": 3}}, ranges={"weight": ("20", "200")}).mostly_outside(4)[0][:75]
         "Most values of 'weight' (3 of 4 rows) are outside the range 20 to 200, with"

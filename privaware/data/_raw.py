@@ -278,7 +278,7 @@ class Raw:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Put the name of the file, if it has one, before the message of a `WrongInput` raised inside the block."""
+        """Put the name of the file, if known, before the message of a `WrongInput` raised inside the block."""
         try:
             yield
         except WrongInput as problem:

@@ -58,7 +58,7 @@ class File:
 
 
 def present(name: str, files: tuple[File, ...]) -> Path | None:
-    """Return the folder on this machine that holds all `files` of the data set `name`, or None if there is none.
+    """Return the folder on this machine with all `files` of the data set `name`, or None if no folder has all.
 
     `$PRIVAWARE_DATA/NAME` comes before the user's cache. Checksums are not compared.
     """

@@ -6,8 +6,8 @@ the last 5,000 training rows.
 Origin: R. Shokri, M. Stronati, C. Song, V. Shmatikov, Membership Inference Attacks against Machine
 Learning Models, 2017, made from Kaggle's "acquire valued shoppers" challenge. The archive
 `dataset_purchase.tgz` holds one file `dataset_purchase`: one line for each person, first the class from 1
-to 100, then the attributes. No checksum of it is known, so it is not downloaded: unpack it into
-`$PRIVAWARE_DATA/purchase100` yourself.
+to 100, then the attributes. The checksum of the archive is not known, so it is not downloaded: unpack
+the archive into `$PRIVAWARE_DATA/purchase100` yourself.
 Licence: none stated; research use.
 
 >>> len(schema().columns), len(schema().classes), schema().rows

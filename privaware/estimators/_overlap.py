@@ -336,7 +336,7 @@ def _stated(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, de
 def _together(fit: PastFit, overlapping: list[PastFit], known: SameRows | None, delta: float) -> tuple[str, str]:
     """Return the end of the sentence about costs outside the ledger of `fit`, in two parts.
 
-    The first part states the total epsilon, and the second what to do.
+    The first part states the total epsilon, and the second part says what to do.
 
     These are costs of `overlapping` fits, and of other ledgers. `known` has the ledger of `fit`, which has its charge,
     and all other known ledgers; None if no rows are known. Fits that these ledgers count are not added a second time.

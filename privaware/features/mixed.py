@@ -110,7 +110,7 @@ class Mixed:
         """Return (number of columns, norm) of each feature block: of the texts or the image, then of the other columns.
 
         For the block of the other columns, the second number is not its norm but the factor that multiplies the block.
-        If the feature that reads the image makes several blocks, as `extractor` does, each of them has its own entry.
+        If the feature that reads the image makes several blocks, as `extractor` does, each block has its own entry.
         """
         of_whole = self._whole_schema(schema)
         read: Sequence[tuple[int, float]] = getattr(self._chain[0], "parts", ()) if len(self._chain) == 1 else ()

@@ -245,9 +245,9 @@ def _fixed_size(
     """Return the largest tried microbatch size at which no result of `transform` depends on a row's position.
 
     `transform` maps rows to results. `synthetic(size)` returns `size` random rows, and `declared` is the declared
-    number of rows. The sizes tried are the smaller of `MICROBATCH` and the power of two that is at least `declared`,
-    then a quarter of it, and so on. The result is 1 if results depend on the position at all tried sizes. No private
-    row is read, so the size is public.
+    number of rows. The first size tried is `MICROBATCH`, or the power of two that is at least `declared` if this is
+    smaller. Each further size is a quarter of the size before. The result is 1 if results depend on the position at all
+    tried sizes. No private row is read, so the size is public.
     """
     import torch
 

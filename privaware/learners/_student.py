@@ -25,11 +25,11 @@ from privaware.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Student(PlainNetwork):
-    """A network that learns from public rows; noisy votes have labelled some of them.
+    """A network that learns from public rows, some of which noisy votes have labelled.
 
-    The student learns from unlabelled rows as follows (UDA, arXiv:1904.12848). Where its prediction for a row is surer
-    than `confidence`, it learns to predict the same for an augmented copy. Without `shift` and `mirror`, an image is
-    shifted, and other rows get a little noise.
+    The student learns from unlabelled rows as follows (UDA, arXiv:1904.12848). If the largest probability that the
+    student predicts for a row exceeds `confidence`, it learns to predict the same probabilities for an augmented copy
+    of the row. Without `shift` and `mirror`, an image is shifted, and other rows get a little noise.
 
     Parameters
     ----------

@@ -312,8 +312,8 @@ class DpGen(PlainNetwork):
     def _trained_privately(self, data: Data, noise: float, rng: Rng, journal: ReleaseJournal) -> Any:
         """Return the class-conditional score network of the variant "corrected", trained by DP-SGD and Adam.
 
-        Its weights are the moving average over the steps. Training continues from the last state in the `journal`, if
-        there is one.
+        Its weights are the moving average over the steps. If the `journal` holds a state, training continues from the
+        last one.
         """
         import torch
 

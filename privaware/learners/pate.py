@@ -289,7 +289,7 @@ class Pate(Student):
 
 
 MOST_QUERIES = 200
-"""Largest default number of queries; at a fixed budget, more labels mean more noise on each of them."""
+"""Largest default number of queries; at a fixed budget, more labels mean more noise in each label."""
 
 
 def ridge(rows: np.ndarray, labels: np.ndarray, classes: int, strength: float) -> tuple[np.ndarray, np.ndarray]:

@@ -36,9 +36,9 @@ def printable(
     -------
     dict
         The path, the facts and the present `limit`; `created`, with the first limit; `epsilon_spent`; `events`, with
-        the epsilon of each charge alone, its unit and its cap, which are those of the ledger; `limits`, the changes of
-        the limit; `open`, the charges of runs that have not finished; `closings`, the entries that close runs, which
-        have no time, each with the number of its charge in `of`; `finished`, the keys of finished runs; `audits`; and
+        the epsilon of each charge alone, and with the unit and the cap of the ledger; `limits`, the changes of the
+        limit; `open`, the charges of runs that have not finished; `closings`, the entries that close runs, which have
+        no time, each with the number of its charge in `of`; `finished`, the keys of finished runs; `audits`; and
         `head`, the hash of the last entry.
     """
     events = []

@@ -1,7 +1,7 @@
 """The modules that PyTorch lacks; everything else in this folder consists of PyTorch's own layers.
 
 Modules with parameters (`LSTM`, `StandardisedConv2d`, `Constant`) have no sub-modules, so a training engine can treat
-each as one layer. None of them mixes rows.
+each as one layer. No layer in this module mixes rows.
 """
 
 from __future__ import annotations

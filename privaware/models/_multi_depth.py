@@ -47,8 +47,8 @@ class MultiDepthNetwork(nn.Module):
     """A wide residual network whose output layer reads pooled and whitened outputs of several blocks.
 
     `network` is the module that `Wrn` builds. `depths` are the numbers of the blocks that are read, from 0, in
-    increasing order. For each of them, `channels` has the number of channels, and `pools` an adaptive pooling layer.
-    With `mirror`, outputs are the mean over an image and the image mirrored left to right.
+    increasing order. For each of these blocks, `channels` has the number of channels, and `pools` an adaptive pooling
+    layer. With `mirror`, outputs are the mean over an image and the image mirrored left to right.
     """
 
     def __init__(

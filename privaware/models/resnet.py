@@ -5,8 +5,8 @@ takes every other pixel, normalises and appends channels of zeros, so the shortc
 convolutions follow He et al.
 
 Paper: DPMLBench, Table 14; the table of the full network is missing from the paper. Table 14 says "no weights" only for
-the first norm, the authors' code for all of them. Here no norm has weights (268,346 parameters on colour images, 0.26M
-in the paper's Table 2; with weights there would be 269,818).
+the first norm; in the code of the authors no norm has weights. Here no norm has weights (268,346 parameters on colour
+images, 0.26M in the paper's Table 2; with weights there would be 269,818).
 Privacy: no cost of its own; no layer mixes rows.
 Use when: comparing with DPMLBench, or studying how depth affects accuracy under privacy.
 

@@ -15,7 +15,7 @@ def randomised_response(
     """Return a random response for each class code in `exact`: one of the candidates of its row.
 
     `candidates` (..., classes) is a boolean mask of the classes that may be the response, broadcast over the axes of
-    `exact`. For k candidates, a code that is one of them is kept with probability `e**epsilon / (e**epsilon + k - 1)`,
+    `exact`. For k candidates, a code among the candidates is kept with probability `e**epsilon / (e**epsilon + k - 1)`,
     and otherwise replaced by another candidate, each with the same probability. A code that is no candidate is replaced
     by any of the k with the same probability. `stream` is the source of randomness. A row without a candidate raises
     `WrongInput`. The result has the shape of `exact`.

@@ -523,8 +523,8 @@ def _on_lattice(exact: np.ndarray, draw: np.ndarray, scale: Any) -> np.ndarray:
 def _row_scales(scale: Any, exact: Any) -> np.ndarray | None:
     """Return `scale` as a float64 array with one number for each row of the tensor `exact`, or None.
 
-    A number gives an array of shape (1, 1). A tensor of shape (rows, 1) gives this shape if `exact` is a matrix of so
-    many rows. Any other `scale` gives None.
+    A number gives an array of shape (1, 1). A tensor of shape (rows, 1) gives this shape if `exact` is a matrix with
+    the same number of rows. Any other `scale` gives None.
     """
     shape = getattr(scale, "shape", ())
     if shape != () and (exact.ndim != 2 or shape != (len(exact), 1)):

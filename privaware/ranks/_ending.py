@@ -42,8 +42,8 @@ def ended_by_torchrun(speaks: Callable[[], bool] = lambda: True) -> Iterator[Non
     """Raise `RankLost` in the block if `torchrun` asks this process to end (SIGTERM), because another one has ended.
 
     A process that waits for a GPU cannot raise: `GRACE` after the signal it prints the message, if `speaks()` is true,
-    and exits. After a `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. In any other
-    case the former handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
+    and exits. After a `RankLost` in the block SIGTERM is ignored, so that the process can say why it ends. Otherwise
+    the previous handler of SIGTERM is restored after the block. Outside the main thread nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -84,7 +84,7 @@ class Exchange:
     def receive_part(self, shapes: Sequence[Shape]) -> list[Tensor]:
         """Return the tensors that rank 0 sends to this rank alone by `send_parts`, as new tensors on the CPU.
 
-        `shapes` has a pair of shape and dtype for each of them.
+        `shapes` has a pair of shape and dtype for each tensor.
         """
         return self._received(shapes, 0)
 

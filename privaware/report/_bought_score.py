@@ -81,7 +81,7 @@ def compared_words(metric: str, score: tuple[float, float], constant: tuple[floa
 
 
 def bought_score(card: ModelCard) -> BoughtScore | None:
-    """Return the charged score on a card; None if there is none or its entries are not valid."""
+    """Return the charged score on a card, or None if the card has no score or an invalid one."""
     entries = card.score
     numbers = {name: entries.get(name) for name in ("value", "low", "high", "epsilon", "rows")}
     if str(entries.get("metric")) not in NAMES or not all(_is_number(value) for value in numbers.values()):
@@ -150,9 +150,10 @@ def _threshold(card: ModelCard) -> dict[str, Any] | None:
 def _calibration(card: ModelCard) -> dict[str, Any] | None:
     """Return `bars`, one for each bin of predicted probability: the 95% interval of the observed frequency of a class.
 
-    The class is the second of two classes, or else the predicted class; `of` and `observed` name it in words. The start
-    (`left`) and the `width` of a bar, which is drawn from 0 to 1, are in per cent. A bar whose interval is 0 to 1 has
-    the width 0, because it tells nothing. Return None if the card has no bins or one of them is not valid.
+    With two classes, the frequency is of the second class; with more, of the predicted class. `of` and `observed` name
+    this class in words. The start (`left`) and the `width` of a bar, which is drawn from 0 to 1, are in per cent. A bar
+    whose interval is 0 to 1 has the width 0, because it tells nothing. Return None if the card has no bins or an
+    invalid bin.
     """
     bins = card.score.get("calibration")
     if not isinstance(bins, list) or not bins:

@@ -168,7 +168,7 @@ def ledger_sentence(card: ModelCard) -> str:
 def _price(facts: dict[str, Any]) -> str:
     """Return the entries `epsilon` and `delta` of `facts` in words.
 
-    The text is empty if one of them is missing or is no number of at least 0.
+    The text is empty if a number is missing, negative or not a number.
     """
     epsilon, delta = facts.get("epsilon"), facts.get("delta")
     for part in (epsilon, delta):
@@ -215,7 +215,7 @@ def accountants_sentence(card: ModelCard) -> str:
 def agree(card: ModelCard) -> bool:
     """Whether the epsilons of the accountants `pld` and `cf` differ by at most 0.5% of the larger one.
 
-    True if one of them is missing.
+    The result is True if the epsilon of an accountant is missing.
     """
     pld, cf = card.guarantee.accountants.get("pld"), card.guarantee.accountants.get("cf")
     return pld is None or cf is None or abs(pld - cf) <= 0.005 * max(pld, cf)

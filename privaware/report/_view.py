@@ -40,7 +40,7 @@ NO_RELEASE = "No release used the rows, so epsilon is 0."
 FOLD_ABOVE = 20
 """Number of lines above which a page of a report folds a table."""
 MAX_DIGITS = 6
-"""Largest number of significant digits that the end of a range is shown with as it is."""
+"""Largest number of significant digits that the ends of a range may have without being rounded."""
 MAX_NAMES = 12
 """Largest number of categories or classes that are listed by name."""
 
@@ -180,8 +180,8 @@ def _warning(card: ModelCard, audit: AuditRecord | None) -> tuple[str, str] | No
 
     The reasons are, in order: an audit that refutes the claim, a seed, a release without a proven guarantee, an
     infinite epsilon, an unreviewed schema, releases of the same rows outside the ledger, hyper-parameters or columns
-    that were chosen on the rows without noise, and any other reason why the card is not certified. Return None if there
-    is none of them.
+    that were chosen on the rows without noise, and any other reason why the card is not certified. Return None if no
+    such reason applies.
     """
     guarantee = card.guarantee
     if audit is not None and audit.refuted:

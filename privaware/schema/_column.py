@@ -289,7 +289,7 @@ def coded_columns(column: Column) -> tuple[Column, ...]:
     """Return the columns, mostly numbers and categories, that a declared column is coded into for a learner.
 
     A boolean becomes a category, and a time a number from 0 to 24 (hours). A date becomes one column for each used
-    part, and a text one number for each used hash bucket. A category with `parts` becomes one column for each of them,
+    part, and a text one number for each used hash bucket. A category with `parts` becomes one column for each part,
     with the categories "no" and "yes". Any other column is returned unchanged: a number, a category without `parts`, a
     text without hash buckets (`slots` 0), an image, and a column of a kind that is not used or undecided.
     """

@@ -249,7 +249,7 @@ class Schema:
         return replace(self, columns=tuple(columns))
 
     def bare(self) -> Schema:
-        """Return the schema without bounds, bins and categories, which are then released under privacy.
+        """Return the schema without bounds, bins and categories, so that these are released under privacy.
 
         The bounds of the target go too; its classes stay. Whether a column has missing values is not public either, so
         each column gets a category for them, and undeclared values count as other. The spellings of booleans, and

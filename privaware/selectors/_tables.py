@@ -281,8 +281,8 @@ def uncertainties(tables: Tables) -> np.ndarray:
 
     H is the entropy in bits. The result is in [0, 1], has shape (columns + 1, columns + 1) and is post-processing of a
     release; its diagonal has no meaning. A pair with `H(a) + H(b)` of at most `MIN_ENTROPY` gets 0. The deviation of a
-    table from independence is shrunk by the fraction of it that the known noise explains (the James-Stein rule), so
-    noise alone does not look like dependence.
+    table from independence is shrunk by the fraction that the known noise explains (the James-Stein rule), so noise
+    alone does not look like dependence.
     """
     sizes = tables.slots
     wide = np.array(sizes, dtype=float)

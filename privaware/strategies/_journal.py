@@ -37,7 +37,7 @@ class SearchJournal:
     folder: Path
 
     def begin(self, rng: Rng, fingerprint: str, job_sizes: JobSizes) -> tuple[Rng, JobSizes]:
-        """Return the `Rng` and the job sizes with which this search first began: the given ones if it begins now.
+        """Return the `Rng` and the job sizes with which this search began; if it begins now, return the arguments.
 
         `job_sizes` is (largest number of candidates in a job, smallest number of jobs in a round). A search whose
         `fingerprint` differs, because its rows or candidates differ, cannot resume: the folder is emptied and the

@@ -79,8 +79,8 @@ class TrialPrice:
     def noise_scales(self, schema: Schema) -> list[tuple[Point, float]]:
         """Return (candidate, relative noise multiplier) for each of the candidates `space.priced_points()`.
 
-        The relative noise multiplier is the noise multiplier of the candidate divided by the one of the first
-        candidate.
+        The relative noise multiplier is the noise multiplier of the candidate divided by the noise multiplier of the
+        first candidate.
         """
         points = self.space.priced_points()
         if len(points) == 1:
@@ -123,7 +123,7 @@ def truncated(
 
 
 def price_key(space: Space, point: Point) -> str:
-    """Return a key that is the same for candidates of the same cost; it is made of the choices in `space.priced`."""
+    """Return a key, made of the choices in `space.priced`; candidates with the same key have the same cost."""
     return repr([point.get(name) for name in space.priced])
 
 

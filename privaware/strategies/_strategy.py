@@ -216,9 +216,9 @@ class SearchProcedure(Protocol):
 class SearchProgress:
     """The state of a search: in `round` (from 1) of `rounds`, `trained` of `count` candidates have scores.
 
-    `before` is the number of candidates of the earlier rounds, and `total` that of all rounds. The state is for the
-    data owner only, because it would reveal a secret number of trials. A `SearchProcedure` reports epochs in place of
-    candidates, in one round. `best` is the highest noisy score so far in all rounds (None if nothing was
+    `before` is the number of candidates in the earlier rounds, and `total` is the number in all rounds. The state is
+    for the data owner only, because it would reveal a secret number of trials. A `SearchProcedure` reports epochs in
+    place of candidates, in one round. `best` is the highest noisy score so far in all rounds (None if nothing was
     scored), and `seconds_left` is an estimate for all rounds.
     """
 

@@ -32,7 +32,7 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(RoundStrategy):
-    """A strategy that tries all points of a space, or some of them.
+    """A strategy that tries all or some points of a space.
 
     A space of more than `MAX_POINTS` points raises `WrongInput`, whatever `trials` is.
 

@@ -142,7 +142,7 @@ class Breeding(TrialHistory):
         return sorted(unique.values(), key=lambda trial: -trial.score)
 
     def _parents(self) -> list[Point]:
-        """Return the parents: the best candidates of the current generation, then random ones among the others."""
+        """Return the parents: the best candidates of the current generation, then randomly chosen other candidates."""
         ranked = self._ranked()
         top = max(1, round(self.strategy.keep * len(ranked)))
         rest = ranked[top:]

@@ -53,8 +53,8 @@ def log_ratio(without: Call, within: Call, returned: Any) -> np.ndarray:
 def _among_candidates(call: Call, value: np.ndarray, epsilon: float) -> np.ndarray:
     """Return the log-likelihood of the responses `value` (..., rows), summed over rows, with shape (...).
 
-    Each row's response is one of its candidates, in the mask `call.public["candidates"]` (rows, classes). A row whose
-    exact value is not among its candidates responds each of them with equal probability.
+    Each row's response is one of its candidates, in the mask `call.public["candidates"]` (rows, classes). If the exact
+    value of a row is not among its candidates, each candidate is the response with equal probability.
     """
     candidates = call.public["candidates"]
     inside = candidates[np.arange(len(candidates)), call.exact.astype(int)]

@@ -109,8 +109,8 @@ def replay(
     part : int, optional
         The index of the part that the row that differs is in, if the mechanism splits the rows.
     apart : int
-        How many sensitivities an exact value may move. It is 2 if a changed row counts as one removed and one added,
-        and the stated cost is for one of them.
+        How many sensitivities an exact value may move. It is 2 if a changed row counts as one row removed and one row
+        added, and the stated cost is for a single added or removed row.
 
     Returns
     -------

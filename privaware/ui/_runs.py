@@ -196,7 +196,7 @@ class Runs:
         return run
 
     def resume(self, run: Run) -> Run:
-        """Start the call of `run` again, which continues on the charge of `run`, if there is one.
+        """Start the call of `run` again. If `run` was charged, the new call continues on this charge.
 
         If `run` is known to be charged, the call fails rather than charge again, for example if the data have changed
         since. Raise `WrongInput` if `run` is not resumable.
@@ -353,7 +353,7 @@ class Runs:
             self._record(task).unlink(missing_ok=True)
 
     def _recorded(self) -> dict[tuple[str, str], Run]:
-        """Return the unfinished trainings of which a form is stored, by verb and name of the result.
+        """Return the unfinished trainings whose form is stored, by verb and name of the result.
 
         A training is left out if its form cannot be read or is no longer valid, or if its model exists.
         """

@@ -339,7 +339,7 @@ After the word `pass`, the value itself belongs to the match, too.
 
 
 NEW_LIMIT = re.compile(r"--set-limit( [0-9][^\s`]*)?")
-"""An option or a command that sets the limit of a ledger, with the number if there is one."""
+"""An option or a command that sets the limit of a ledger, with or without the number."""
 NEW_EPSILON = re.compile(r"`privaware fit .*--epsilon ([^\s`]+)")
 """A command that trains with an epsilon that fits into the ledger."""
 

@@ -53,7 +53,8 @@ SEED_SPREAD = 0.01
 class TableFacts:
     """Public facts about a table; below `least_epsilon`, `auto` trains a constant prediction.
 
-    `rows` and `classes` are numbers. `cap` is the number of rows that noise hides together: those of a person, or 1.
+    `rows` and `classes` are numbers. `cap` is the number of rows that the noise hides together: the rows of one person,
+    or 1.
     """
 
     rows: int
@@ -96,8 +97,8 @@ class Curve:
 class Pilot:
     """What a pilot released: the `accuracy` of its model, and `error`, the standard error of this accuracy.
 
-    `signal` is that of the table (`TableFacts.signal`) at the epsilon of the pilot, for the training rows. `constant`
-    is the released accuracy of a constant prediction, or None if it was not released.
+    `signal` is `TableFacts.signal` of the training rows at the epsilon of the pilot. `constant` is the released
+    accuracy of a constant prediction, or None if it was not released.
     """
 
     accuracy: float

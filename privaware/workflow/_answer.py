@@ -113,7 +113,7 @@ def _too_few(similar: Sequence[Curve], schema: Schema) -> str:
 def least_epsilon(schema: Schema, delta: float) -> float:
     """Return the smallest epsilon of `GRID` at which `auto` trains more than a constant; infinity if none does.
 
-    If `auto` trains more than a constant at an epsilon, it is taken to do so at every larger epsilon, too.
+    The search assumes that `auto` trains more than a constant at every epsilon above such an epsilon.
     """
     constant = constant_choice(schema, "").learner
 
@@ -186,7 +186,7 @@ def _of_this_table(expected: Expected, accuracy: float | None, pilot: Pilot) -> 
 
 
 def _doubt(pilot: Pilot) -> str | None:
-    """Return a warning if the model of the pilot may be no better than a constant prediction, else None.
+    """Return a warning if the model of the pilot may be no better than a constant prediction; otherwise return None.
 
     It may be if `pilot.constant >= pilot.accuracy - 1.96 * pilot.error`. If `pilot.constant` is None, return None.
     """

@@ -93,8 +93,9 @@ def _space(described: Any) -> Space:
 def _without_score(event: Event, score: Mapping[str, Any]) -> Event:
     """Return `event` without the cost of its bought score; unchanged if `score`, the score on the card, is empty.
 
-    A score beside the training is the second part of a `Disjoint` event. A score composed with the training is the last
-    event, or the last two events if a mean absolute error was compared with a private constant.
+    If a score is released beside the training, the event is `Disjoint`, and its second part is the cost of the score. A
+    score composed with the training is the last event, or the last two events if a mean absolute error was compared
+    with a private constant.
     """
     if not score:
         return event

@@ -31,7 +31,8 @@ from privaware.workflow._contenders import Contender
 from privaware.workflow._score_cells import train_schema
 from privaware.workflow.auto import Stage
 from privaware.workflow.run.options import RunOptions
-from privaware.workflow.run.plan import BOUNDS_FRACTION, RELEASE_BOUNDS, Plan, grouped, ranges_within, rows_moved
+from privaware.workflow.run.plan import RELEASE_BOUNDS, Plan, grouped, rows_moved
+from privaware.workflow.run.pricing import BOUNDS_FRACTION, ranges_within
 from privaware.workflow.run.source import Source
 from privaware.workflow.run.training_plan import training_plan
 

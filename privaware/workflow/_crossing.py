@@ -25,7 +25,8 @@ class Crossing:
     largest epsilon tried; then `above` is that epsilon, and otherwise `above` is None. `low` is 0 if the simple model
     is significantly better at no epsilon. `high` is None if the interval has no upper end among the epsilons tried.
     With one repeat `confidence` is None, `low` is the last epsilon tried at which the simple model is better, and
-    `high` is the next epsilon tried, or None if there is none; both are 0 if the simple model is never better.
+    `high` is the next epsilon tried, or None if no larger epsilon was tried; both are 0 if the simple model is never
+    better.
     """
 
     low: float
@@ -126,7 +127,7 @@ def _check(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> None:
 
 
 def _bands(grid: np.ndarray, gaps: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each of them.
+    """Return a fine grid of log epsilons, and both ends of the t-interval of the mean difference at each grid point.
 
     `grid` holds the epsilons. `gaps`, of shape (repeats, epsilons), holds the score of the simple model minus the score
     of the complex model. `confidence` is the level of the interval at each point, such as 0.95. Between epsilons each

@@ -74,7 +74,7 @@ def expect_keepable(keep: Sequence[str], raw: Raw, written: Sequence[str]) -> No
 
 
 def kept_columns(raw: Raw, keep: Sequence[str], *, formulas: bool) -> dict[str, Any]:
-    """Return the columns `keep` as they are: as spelt in a text file, else with the types of the file or frame.
+    """Return the columns `keep` unchanged: with the spelling of a text file, or the types of another file or frame.
 
     Unless `formulas`, a cell that a spreadsheet would run raises `WrongInput`.
 

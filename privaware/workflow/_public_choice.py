@@ -93,7 +93,7 @@ def _selected(run: ChargedRun, choice: PublicChoice) -> PublicChoice:
 
 
 def columns_without_noise(run: ChargedRun, selector: Mechanism[tuple[str, ...]], schema: Schema) -> tuple[str, ...]:
-    """Select columns on the rows of a built-in data set without noise; if none is selected, return the first one.
+    """Select columns on the rows of a built-in data set without noise; an empty selection becomes the first column.
 
     `selector` is the mechanism of the selection, and `schema` has the columns to select among. Nothing is charged.
     """

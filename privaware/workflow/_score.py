@@ -41,7 +41,8 @@ from privaware.strategies._search import SearchResult
 from privaware.workflow._metric import expect_metric
 from privaware.workflow._score_cells import TYPICAL, CellSums, ScoreCells, scored_words, train_schema
 from privaware.workflow._score_statistics import NoisyCells
-from privaware.workflow.run.plan import Plan, chooses_columns, rows_moved
+from privaware.workflow.run.plan import Plan, rows_moved
+from privaware.workflow.run.pricing import chooses_columns
 
 SCORE_SETTINGS = ("score_epsilon", "score_also", "metric")
 """Settings of a plan that describe its score."""

@@ -19,7 +19,7 @@ from privaware.schema import Schema
 from privaware.workflow.run.charge import charged_run
 from privaware.workflow.run.learner_settings import configured
 from privaware.workflow.run.options import RunArguments, RunOptions
-from privaware.workflow.run.plan import expect_budget, priced
+from privaware.workflow.run.pricing import expect_budget, priced
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,8 @@ from privaware.workflow.auto._facts import NETWORKS
 from privaware.workflow.run.charge import charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions
 from privaware.workflow.run.output import PILOT
-from privaware.workflow.run.plan import Plan, expect_budget
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import expect_budget
 from privaware.workflow.run.source import resolve
 from privaware.workflow.run.training_plan import training_plan
 

@@ -40,7 +40,8 @@ from privaware.workflow._audited_training import AuditedTraining
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.output import sha256
-from privaware.workflow.run.plan import Plan, schema_plan, search_plan, selection_plan
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import schema_plan, search_plan, selection_plan
 from privaware.workflow.run.training_plan import training_plan
 
 __all__ = ["Audit", "audit"]
@@ -379,7 +380,7 @@ def _stored(folder: Path, card: ModelCard, result: Audit, options: RunOptions) -
     """Write the audit and its page into the model folder, and return `result` with the path of the audit.
 
     If the card names its run and there is a ledger (`--ledger`, or `run.ledger` in `folder`), record the hashes of both
-    files there. Otherwise tell the listener, if there is one, that they are not recorded.
+    files there. Otherwise tell the listener (if any) that they are not recorded.
     """
     record = {"format": 1, "version": __version__, **result.json()}
     path = folder / FILE

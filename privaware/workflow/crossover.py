@@ -180,7 +180,7 @@ def crossover(
     total
         The largest total epsilon of all trainings and scores. A given total is the limit of a new ledger unless `limit`
         is given. Default: 5, or `limit` if it is smaller; for built-in data, which are public, no bound. If no design
-        with these `epsilons` and `repeats` fits, `BudgetExceeded` names a smaller one that does, if there is one.
+        with these `epsilons` and `repeats` fits, `BudgetExceeded` names a smaller design that fits, if any does.
     settings
         Hyper-parameters of both learners.
     device

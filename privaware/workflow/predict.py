@@ -232,7 +232,7 @@ def outside_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def mostly_outside_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each column of which most values are outside the range that the model knows.
+    """Return one sentence for each column in which most values are outside the range that the model knows.
 
     Parameters
     ----------

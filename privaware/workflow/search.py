@@ -33,7 +33,8 @@ from privaware.workflow._candidates import (
 )
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
-from privaware.workflow.run.plan import Plan, expect_one_epsilon, model_event, search_plan
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import expect_one_epsilon, model_event, search_plan
 from privaware.workflow.run.progress import search_progress
 from privaware.workflow.run.training_plan import training_plan
 

@@ -17,7 +17,7 @@ from privaware.workflow._public_choice import columns_without_noise
 from privaware.workflow.run.charge import ChargedRun, charged_run
 from privaware.workflow.run.options import RunArguments, RunOptions, shows_run_options
 from privaware.workflow.run.paid_columns import selector_for
-from privaware.workflow.run.plan import selection_plan
+from privaware.workflow.run.pricing import selection_plan
 
 __all__ = ["Selection", "select"]
 

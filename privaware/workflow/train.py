@@ -364,7 +364,7 @@ def _finish(ledger: Ledger, run: str, saved: Checkpoint | None, steps: int) -> N
 
 
 def _finished_charge(ledger: Ledger, run: str, saved: Checkpoint) -> Entry | None:
-    """Return the ledger entry that charged `run` if its closing entry names the released file `saved`; else None.
+    """Return the entry that charged `run`, or None if its closing entry does not name the released file `saved`.
 
     The closing entry of `run` in `ledger` must list exactly the file of `saved`, with its present SHA-256.
     """

@@ -14,8 +14,7 @@ def record(
     out: Path | None, item: str, settings: Mapping[str, Any], result: Mapping[str, Any], device: str = "cpu"
 ) -> None:
     """Append one measurement to `out`/cells.jsonl, from which its page is written."""
-    from privaware.bench._provenance import commit, machine
-    from privaware.bench._store import Cell, Store
+    from privaware.bench._store import Cell, Store, commit, machine
 
     if out is not None:
         facts = {"commit": commit(), "machine": machine(device), "date": datetime.now(UTC).date().isoformat()}

@@ -28,7 +28,7 @@ from torch import nn
 from torch.utils.benchmark import Timer
 
 from privaware import models
-from privaware.bench._provenance import machine
+from privaware.bench._store import machine
 from privaware.descent import Poisson
 from research.comparisons import record
 from research.comparisons._descent_steps import (

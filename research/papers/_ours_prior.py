@@ -163,7 +163,7 @@ def views(bench: Bench, settings: Settings) -> Result:
     """
     import torch
 
-    from privaware.bench._provenance import commit, machine
+    from privaware.bench._store import commit, machine
     from privaware.features._prior.maps import preprocess
     from privaware.features._prior.weights import load
     from privaware.features.prior import Prior
@@ -258,7 +258,7 @@ def _facts(item: str, recipe: Any, steps: int, settings: Settings, bench: Bench)
     """How weights came about."""
     import torch
 
-    from privaware.bench._provenance import commit, machine
+    from privaware.bench._store import commit, machine
 
     return {
         "command": f"privaware reproduce ours/prior/{item}, {dict(settings)}",

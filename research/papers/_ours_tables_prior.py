@@ -22,7 +22,7 @@ def pretrain(bench: Bench, settings: Settings) -> Result:
     """
     import torch
 
-    from privaware.bench._provenance import commit, machine
+    from privaware.bench._store import commit, machine
     from research.pretraining.table_network import TablePretraining, TableRecipe
     from research.pretraining.weights_files import save_table_network
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from privaware.bench import Result, Settings
-from privaware.bench._provenance import commit, machine
-from privaware.bench._store import Cell, Store, cell_key
+from privaware.bench._store import Cell, Store, cell_key, commit, machine
 from privaware.errors import WrongInput
 from research.papers import Item, find
 from research.papers._prices import PaperPrices

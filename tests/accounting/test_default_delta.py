@@ -36,7 +36,7 @@ def own_deltas(path: Path) -> list[int]:
 
 def test_default_delta_is_written_in_one_place() -> None:
     files = [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in RESEARCH]
-    assert [path.relative_to(ROOT).as_posix() for path in files if own_deltas(path)] == ["accounting/_default_delta.py"]
+    assert [path.relative_to(ROOT).as_posix() for path in files if own_deltas(path)] == ["accounting/__init__.py"]
 
 
 def test_help_names_the_default_delta() -> None:

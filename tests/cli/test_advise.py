@@ -88,9 +88,13 @@ def test_words_warn_about_a_public_network(run: Run) -> None:
     assert ("EfficientNet-Lite0 was trained on" in call.out) == ("pretrained on public photographs" in call.out)
 
 
-def test_advise_has_no_option_for_a_signature(run: Run) -> None:
-    call = run("advise", "wisconsin", "--sign", "key.pem")
-    assert (call.code, "there is no option --sign" in call.err) == (2, True)
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [(("--sign", "key.pem"), "there is no option --sign"), (("--out", "pilot"), "expected --pilot with --out")],
+)
+def test_advise_without_a_pilot_has_no_signature_or_folder(run: Run, option: tuple[str, str], said: str) -> None:
+    call = run("advise", "wisconsin", *option)
+    assert (call.code, said in call.err) == (2, True)
 
 
 def test_same_pilot_is_charged_once_for_several_questions(run: Run) -> None:
@@ -111,8 +115,3 @@ def test_same_pilot_is_charged_once_for_several_questions(run: Run) -> None:
     said = "'people.csv-pilot-0.3' holds a pilot of other data or other settings"
     assert (other.code, said in other.err, "by --out" in other.err) == (2, True, True)
     assert len(Ledger.open("people.csv.ledger").json()["events"]) == 2
-
-
-def test_advise_without_a_pilot_has_no_folder(run: Run) -> None:
-    call = run("advise", "wisconsin", "--out", "pilot")
-    assert (call.code, "expected --pilot with --out" in call.err) == (2, True)

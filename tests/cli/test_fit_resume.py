@@ -20,17 +20,25 @@ def spends(path: Path) -> list[Any]:
     return [entry for entry in Ledger.open(path).entries() if entry.kind == "spend"]
 
 
+def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `call`, and interrupt it after its charge."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Model, "tensor_file", stop)
+        result = run(*call)
+    assert result.code == 130
+    says = "interrupted; the charge stays in the ledger, and the same command starts the run from the beginning without"
+    assert says in result.err
+
+
 def test_interrupted_run_exits_130_and_resumes_uncharged(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
-    with monkeypatch.context() as broken:
-
-        def stop(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        broken.setattr(Model, "tensor_file", stop)
-        assert run(*call).code == 130
+    stopped(run, call, monkeypatch)
     assert len(spends(Path("people.csv.ledger"))) == 1
     result = run(*call)
     assert result.code == 0
@@ -65,20 +73,6 @@ def test_sigterm_before_the_charge_claims_no_charge(run: Run, people: Path, monk
     )
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert run(*call).code == 0
-
-
-def stopped(run: Run, call: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `call`, and interrupt it after its charge."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Model, "tensor_file", stop)
-        result = run(*call)
-    assert result.code == 130
-    says = "interrupted; the charge stays in the ledger, and the same command starts the run from the beginning without"
-    assert says in result.err
 
 
 def test_command_of_a_closed_run_says_that_it_is_new(run: Run, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,15 +204,10 @@ def test_killed_training_of_a_network_goes_on_where_it_stopped(
 def test_a_ledger_inside_the_folder_does_not_stop_a_resumed_run(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m")
-    with monkeypatch.context() as broken:
-
-        def stop(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        broken.setattr(Model, "tensor_file", stop)
-        assert run(*call, "--ledger", "m/own.ledger").code == 130
-    assert run(*call, "--ledger", "m/own.ledger").code == 0
+    ledger = ("--ledger", "m/own.ledger")
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--out", "m", *ledger)
+    stopped(run, call, monkeypatch)
+    assert run(*call).code == 0
     assert len(spends(Path("m/own.ledger"))) == 1
 
 

@@ -211,34 +211,28 @@ def test_finished_run_is_neither_resumed_nor_finished_again(ledger: Ledger) -> N
 FILES = {"model.json": "0" * 64, "model.safetensors": "a1" * 32}
 
 
-def test_closing_entry_binds_files_by_their_hashes(ledger: Ledger) -> None:
-    ledger.spend(pure(0.2), what="a fit", run="key")
-    closing = ledger.finish("key", files=FILES)
+@pytest.mark.parametrize(("name", "value"), [("files", FILES), ("release", "selection")])
+def test_closing_entry_names_files_and_kind_of_release(ledger: Ledger, name: str, value: Any) -> None:
+    ledger.spend(pure(0.2), what="a selection", run="key")
+    closing = ledger.finish("key", **{name: value})
     assert Ledger.open(ledger.path).closing("key") == closing
-    assert closing.files == FILES
+    assert getattr(closing, name) == value
 
 
 @pytest.mark.parametrize(
-    "files", [{"model.json": "0" * 63}, {"model.json": "0" * 63 + "G"}, {"": "0" * 64}, {"m": 3}, []]
+    ("name", "value", "expected"),
+    [
+        *(
+            ("files", files, "files as names with their SHA-256")
+            for files in ({"model.json": "0" * 63}, {"model.json": "0" * 63 + "G"}, {"": "0" * 64}, {"m": 3}, [])
+        ),
+        ("release", "poem", "release among model, selection, transformation, crossover, audit"),
+    ],
 )
-def test_files_without_their_hashes_are_refused(ledger: Ledger, files: Any) -> None:
+def test_wrong_files_and_kind_of_release_are_refused(ledger: Ledger, name: str, value: Any, expected: str) -> None:
     ledger.spend(pure(0.2), what="a fit", run="key")
-    with pytest.raises(WrongInput, match="files as names with their SHA-256"):
-        ledger.finish("key", files=files)
-    assert ledger.closing("key") is None
-
-
-def test_closing_entry_names_what_was_released(ledger: Ledger) -> None:
-    ledger.spend(pure(0.2), what="a selection", run="key")
-    closing = ledger.finish("key", release="selection")
-    assert Ledger.open(ledger.path).closing("key") == closing
-    assert closing.release == "selection"
-
-
-def test_closing_entry_refuses_an_unknown_kind_of_release(ledger: Ledger) -> None:
-    ledger.spend(pure(0.2), what="a fit", run="key")
-    with pytest.raises(WrongInput, match="release among model, selection, transformation, crossover, audit"):
-        ledger.finish("key", release="poem")
+    with pytest.raises(WrongInput, match=expected):
+        ledger.finish("key", **{name: value})
     assert ledger.closing("key") is None
 
 

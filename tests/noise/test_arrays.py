@@ -89,19 +89,15 @@ def test_blocks_have_the_bits_of_one_array(block: int, shape: tuple[int, int], k
     assert np.array_equal(released, expected)
 
 
-def test_values_far_beyond_their_noise_stay_on_the_lattice() -> None:
+@pytest.mark.parametrize(
+    "exact",
+    [
+        np.array([[2.0**60, -(2.0**52) - 1, 2.0**51 + 0.5, 3.25]]),
+        *(sign * (2.0**power + np.arange(64)[None] / 2) for sign in (-1.0, 1.0) for power in (51, 52, 53, 60)),
+    ],
+)
+def test_values_far_beyond_their_noise_stay_on_the_lattice(exact: np.ndarray) -> None:
     ones = np.ones((1, 1))
-    exact = np.array([[2.0**60, -(2.0**52) - 1, 2.0**51 + 0.5, 3.25]])
-    released = add_gaussian(exact, ones, ones, stream())
-    assert np.array_equal(released, np.rint(released))
-    assert (np.abs(released - exact) <= 8 + np.abs(exact) * 2.0**-51).all()
-
-
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-@pytest.mark.parametrize("power", [51, 52, 53, 60])
-def test_large_values_of_both_signs_are_multiples_of_the_step(sign: float, power: int) -> None:
-    ones = np.ones((1, 1))
-    exact = sign * (2.0**power + np.arange(64)[None] / 2)
     released = add_gaussian(exact, ones, ones, stream())
     assert np.array_equal(released, np.rint(released))
     assert (np.abs(released - exact) <= 8 + np.abs(exact) * 2.0**-51).all()

@@ -14,7 +14,7 @@ import torch
 
 from privaware.errors import WrongInput
 from privaware.workflow.fit import fit
-from privaware.workflow.run import ray_ranks
+from privaware.workflow.run import on_ranks
 from tests.ranks import processes
 
 PROGRAM = """
@@ -46,7 +46,7 @@ import json
 from pathlib import Path
 from ray.cluster_utils import Cluster
 from privaware.errors import WrongInput
-from privaware.workflow.run.ray_ranks import ranks_on_ray
+from privaware.workflow.run.on_ranks import ranks_on_ray
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 2, "include_dashboard": False})
 try:
@@ -92,7 +92,7 @@ def test_a_full_cluster_costs_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
         def available_resources(self) -> dict[str, Any]:
             return {}
 
-    monkeypatch.setattr(ray_ranks, "connected", lambda address: Full())
+    monkeypatch.setattr(on_ranks, "connected", lambda address: Full())
     ledger = tmp_path / "rows.ledger"
     with pytest.raises(WrongInput, match="expected a free CPU on the Ray cluster"):
         fit("wisconsin", epsilon=1.0, learner="dpsgd", ray="auto", ledger=ledger)

@@ -17,7 +17,7 @@ from privaware.errors import WrongInput
 from privaware.features import _public_text
 from privaware.schema import Column, Schema
 from privaware.workflow.auto import _facts
-from privaware.workflow.run.plan import selection_plan
+from privaware.workflow.run.pricing import selection_plan
 from privaware.workflow.run.training_plan import training_plan
 
 GOOD, BAD = ("lovely", "great", "fine", "happy"), ("awful", "poor", "sad", "broken")

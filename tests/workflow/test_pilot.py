@@ -58,17 +58,20 @@ def test_given_limit_is_not_called_missing(tmp_path: Path) -> None:
     assert "new ledger" not in " ".join(said)
 
 
-def test_pilot_past_the_limit_is_refused(tmp_path: Path) -> None:
-    people = write_rows(tmp_path / "people.csv", 3000)
-    with pytest.raises(BudgetExceeded, match="limit"):
-        advise(people, target="y", accuracy=0.8, pilot=0.2, limit=0.1)
-    assert not (tmp_path / "people.csv.ledger").exists()
-
-
-def test_pilot_that_would_train_a_constant_is_refused(tmp_path: Path) -> None:
-    people = write_rows(tmp_path / "people.csv", 300)
-    with pytest.raises(WrongInput, match="pilot= of at least"):
-        advise(people, target="y", accuracy=0.8, pilot=0.1)
+@pytest.mark.parametrize(
+    ("rows", "budget", "error", "message"),
+    [
+        (3000, {"pilot": 0.2, "limit": 0.1}, BudgetExceeded, "limit"),
+        (300, {"pilot": 0.1}, WrongInput, "pilot= of at least"),
+    ],
+    ids=["past the limit", "a constant"],
+)
+def test_pilot_that_cannot_help_is_refused(
+    tmp_path: Path, rows: int, budget: dict[str, float], error: type[Exception], message: str
+) -> None:
+    people = write_rows(tmp_path / "people.csv", rows)
+    with pytest.raises(error, match=message):
+        advise(people, target="y", accuracy=0.8, **budget)
     assert not (tmp_path / "people.csv.ledger").exists()
 
 

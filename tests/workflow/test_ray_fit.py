@@ -56,24 +56,15 @@ def on(monkeypatch: pytest.MonkeyPatch, *losses: int) -> Machines:
     return pool
 
 
-def test_fit_on_a_lossy_cluster_equals_fit_in_one_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = fitted(folder, "here")
-    pool = on(monkeypatch, 2, 17)
-    there = fitted(folder, "there", ray="auto")
-    assert pool.lost == 2
-    assert here.model is not None
-    assert there.model is not None
-    assert same_tensors(here.model.tensors, there.model.tensors)
-    assert here.model.schema == there.model.schema
-    assert (here.event, here.epsilon, here.plan) == (there.event, there.epsilon, there.plan)
-
-
-def test_persons_on_a_lossy_cluster_are_capped_as_in_one_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are lost while persons are looked for in three slices, and when the rows that count are first read."""
+@pytest.mark.parametrize(("lost", "options"), [((2, 17), {}), ((8, 14), PERSONS)], ids=["rows", "persons"])
+def test_fit_on_a_lossy_cluster_equals_fit_in_one_process(
+    folder: Path, lost: tuple[int, int], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With persons, workers are lost while slices are searched, and when the rows that count are first read."""
     monkeypatch.setattr(_persons, "MAX_ROWS_PER_SLICE", 600)
-    here = fitted(folder, "here", **PERSONS)
-    pool = on(monkeypatch, 8, 14)
-    there = fitted(folder, "there", ray="auto", **PERSONS)
+    here = fitted(folder, "here", **options)
+    pool = on(monkeypatch, *lost)
+    there = fitted(folder, "there", ray="auto", **options)
     assert pool.lost == 2
     assert here.model is not None
     assert there.model is not None

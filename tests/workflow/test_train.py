@@ -17,6 +17,14 @@ from privaware.descent import Descent, anchored, cross_entropy, flat
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, Refused, WrongInput
 from privaware.ledger import ledger_lines
 
+SETTINGS = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
+"""A short training."""
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+
 
 def task(seed=0):
     generator = torch.Generator().manual_seed(seed)
@@ -89,27 +97,25 @@ def test_delta_too_large_for_the_rows_is_refused():
 
 def test_p49_rows_from_memory_are_charged_once_and_for_all(monkeypatch):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
-    train(nn.Linear(4, 2), x, y, **settings)
+    train(nn.Linear(4, 2), x, y, **SETTINGS)
     flipped = torch.arange(len(y) - 1, -1, -1)
     with pytest.raises(BudgetExceeded):
-        train(nn.Linear(4, 2), x[flipped].double().numpy(), y[flipped].numpy(), **settings)
+        train(nn.Linear(4, 2), x[flipped].double().numpy(), y[flipped].numpy(), **SETTINGS)
     with pytest.warns(
         OverlapWarning, match="a table that probably shares rows with this one is charged to another ledger too"
     ):
-        train(nn.Linear(4, 2), x[1:], y[1:], **settings)
+        train(nn.Linear(4, 2), x[1:], y[1:], **SETTINGS)
     monkeypatch.setattr(Descent, "run", lambda *_, **__: pytest.fail("trained without a charge"))
     with pytest.raises(BudgetExceeded):
-        train(nn.Linear(4, 2), x, y, **settings)
+        train(nn.Linear(4, 2), x, y, **SETTINGS)
 
 
 @pytest.mark.parametrize("trained_first", [True, False])
 def test_p49_arrays_are_recognised_as_rows_of_a_table(trained_first):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
     table = pd.DataFrame(x.numpy(), columns=list("abcd")).assign(number=range(len(y)), label=np.where(y, "yes", "no"))
     runs = [
-        lambda: train(nn.Linear(5, 2), torch.cat([x, torch.arange(len(y))[:, None]], 1), y, **settings),
+        lambda: train(nn.Linear(5, 2), torch.cat([x, torch.arange(len(y))[:, None]], 1), y, **SETTINGS),
         lambda: fit(table[::-1], target="label", epsilon=1.0, learner="linear"),
     ]
     first, second = runs if trained_first else runs[::-1]
@@ -119,16 +125,14 @@ def test_p49_arrays_are_recognised_as_rows_of_a_table(trained_first):
 
 
 def test_arrays_of_other_rows_are_strangers():
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
     for seed in (0, 1):
         x, y = task(seed)
-        train(nn.Linear(5, 2), torch.cat([x, torch.arange(len(y))[:, None]], 1), y, **settings)  # numbered rows
+        train(nn.Linear(5, 2), torch.cat([x, torch.arange(len(y))[:, None]], 1), y, **SETTINGS)  # numbered rows
 
 
 def test_trained_module_carries_its_guarantee(tmp_path):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
-    trained = train(nn.Linear(4, 2), x, y, ledger=tmp_path / "rows.ledger", **settings)
+    trained = train(nn.Linear(4, 2), x, y, ledger=tmp_path / "rows.ledger", **SETTINGS)
     guarantee = trained.guarantee
     assert guarantee.epsilon == pytest.approx(Ledger.open(tmp_path / "rows.ledger").spent())
     assert (guarantee.delta, guarantee.unit, guarantee.certified) == (1e-5, "row", True)
@@ -137,7 +141,7 @@ def test_trained_module_carries_its_guarantee(tmp_path):
     assert "which is the number of targets" in public
     assert "probability 0.2" in guarantee.sampler
     others, classes = task(seed=1)
-    seeded = train(nn.Linear(4, 2), others, classes, seed=3, **settings)
+    seeded = train(nn.Linear(4, 2), others, classes, seed=3, **SETTINGS)
     assert not seeded.guarantee.certified
     for copied in (copy.deepcopy(trained), pickle.loads(pickle.dumps(trained))):
         assert copied.guarantee == guarantee
@@ -146,35 +150,43 @@ def test_trained_module_carries_its_guarantee(tmp_path):
     assert "NOT FOR RELEASE" in seeded.guarantee.sentence
 
 
-def test_rows_without_targets_cost_nothing(tmp_path):
-    x, y = task()
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    with pytest.raises(WrongInput, match="expected one target"):
-        train(
-            nn.Linear(4, 2), x, y[1:], epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger
-        )
-    assert ledger.spent() == 0
+class DrawsItself(nn.Module):
+    """Drops units by a function, so that masks belong to no example."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, inputs):
+        return self.layer(nn.functional.dropout(inputs, 0.5, self.training))
 
 
-def test_module_that_mixes_examples_costs_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("module", "rows", "error", "message"),
+    [
+        (nn.Linear(4, 2), 599, WrongInput, "expected one target"),
+        (nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)), 600, PrivawareError, "batch norm"),
+        (DrawsItself(), 600, PrivawareError, "draws random numbers in its forward pass"),
+        (nn.Linear(4, 2).half(), 600, Refused, "of float32 or float64, got torch.float16; train module"),
+        (nn.Linear(4, 2).bfloat16(), 600, Refused, "of float32 or float64, got torch.bfloat16; train module"),
+    ],
+    ids=["a row without target", "batch norm", "own masks", "float16", "bfloat16"],
+)
+def test_module_or_rows_that_cannot_be_trained_cost_nothing(module, rows, error, message, ledger):
     x, y = task()
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    mixing = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-    with pytest.raises(PrivawareError, match="batch norm"):
-        train(mixing, x, y, epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger)
+    with pytest.raises(error, match=message):
+        train(module, x, y[-rows:], **SETTINGS, ledger=ledger)
     assert ledger.spent() == 0
 
 
 @pytest.mark.parametrize("column", ["class", "token", "number"])
-def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
+def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
     x, y = task()
     tokens = (x > 0).long()
     module = nn.Sequential(nn.Embedding(2, 4), nn.Flatten(), nn.Linear(16, 2)) if column == "token" else nn.Linear(4, 2)
     {"class": y, "token": tokens[:, 0], "number": x[:, 0]}[column][130] = torch.nan if column == "number" else 77
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
     with pytest.raises(WrongInput, match="rows 128 to 191") as problem:
-        train(module, tokens if column == "token" else x, y, **settings)
+        train(module, tokens if column == "token" else x, y, **SETTINGS, ledger=ledger)
     assert "77" not in str(problem.value)
     assert ledger.spent() == 0
 
@@ -202,42 +214,16 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, tmp_path):
         ({"checkpoint": "no folder/run"}, "a checkpoint in a folder that exists"),
         ({"progress": lambda step: None}, "expected progress as a function of step, steps and seconds_left"),
         ({"progress": "yes"}, "expected progress as a function of .*, got 'yes'"),
+        ({"device": "tpu"}, "got 'tpu'"),
+        ({"norm": 2.0}, "expected one of clipping_norm and its earlier name norm, got both"),
         ({"checkpoint": "."}, r"a checkpoint of privaware, got another file at '\.'"),
         ({"checkpoint": __file__}, "a checkpoint of privaware, got another file at "),
     ],
 )
-def test_wrong_call_is_one_sentence_and_costs_nothing(changed, words, tmp_path):
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
+def test_wrong_call_is_one_sentence_and_costs_nothing(changed, words, ledger):
     call = {"module": nn.Linear(4, 2), "inputs": torch.zeros(60, 4), "targets": torch.zeros(60, dtype=torch.long)}
-    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.5, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
     with pytest.raises(WrongInput, match=words):
-        train(**{**call, **settings, **changed})
-    assert ledger.spent() == 0
-
-
-def test_device_that_the_machine_lacks_is_refused(tmp_path):
-    x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
-    with pytest.raises(WrongInput, match="got 'tpu'"):
-        train(nn.Linear(4, 2), x, y, device="tpu", ledger=tmp_path / "rows.ledger", **settings)
-
-
-class DrawsItself(nn.Module):
-    """Drops units by a function, so that masks belong to no example."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(4, 2)
-
-    def forward(self, inputs):
-        return self.layer(nn.functional.dropout(inputs, 0.5, self.training))
-
-
-def test_module_that_draws_its_own_masks_costs_nothing(tmp_path):
-    x, y = task()
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    with pytest.raises(PrivawareError, match="draws random numbers in its forward pass"):
-        train(DrawsItself(), x, y, epsilon=1.0, steps=5, sampling_rate=0.2, clipping_norm=1.0, lr=0.5, ledger=ledger)
+        train(**{**call, **SETTINGS, "ledger": ledger, **changed})
     assert ledger.spent() == 0
 
 
@@ -274,22 +260,11 @@ def test_module_is_trained_in_inference_mode(tmp_path):
     assert not torch.equal(trained.weight, module.weight)
 
 
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-def test_module_of_short_numbers_costs_nothing(kind, tmp_path):
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
-    with pytest.raises(Refused, match=f"of float32 or float64, got {kind}; train module"):
-        train(nn.Linear(4, 2).to(kind), *task(), **settings)
-    assert ledger.spent() == 0
-
-
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_scripted_module_costs_nothing(tmp_path):
-    ledger = Ledger.create(tmp_path / "rows.ledger", limit=1.0)
-    settings = {"epsilon": 1.0, "steps": 3, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+def test_scripted_module_costs_nothing(ledger):
     for module in (torch.jit.script(nn.Linear(4, 2)), torch.jit.trace(nn.Linear(4, 2), torch.zeros(1, 4))):
         with pytest.raises(Refused, match=r"the module is a module of TorchScript, .*; train the module that it was"):
-            train(module, *task(), **settings)
+            train(module, *task(), **SETTINGS, ledger=ledger)
     assert ledger.spent() == 0
 
 
@@ -299,17 +274,10 @@ def test_earlier_keyword_names_warn_and_train(tmp_path):
         train(nn.Linear(4, 2), x, y, epsilon=1.0, steps=5, rate=0.2, clipping_norm=1.0, lr=0.5, ledger=tmp_path / "l")
 
 
-def test_earlier_and_new_keyword_together_are_refused(tmp_path):
-    x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "lr": 0.5, "ledger": tmp_path / "l"}
-    with pytest.raises(WrongInput, match="expected one of clipping_norm and its earlier name norm, got both"):
-        train(nn.Linear(4, 2), x, y, clipping_norm=1.0, norm=2.0, **settings)
-
-
 def test_progress_of_long_training_is_written_to_stderr(capsys, monkeypatch):
     monkeypatch.setattr("privaware.workflow.run.progress.FIRST_SECONDS", 0.0)
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 5, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "seed": 1}
+    settings = {**SETTINGS, "seed": 1}
     train(nn.Linear(4, 2), x, y, **settings)
     assert "step 1 of 5" in capsys.readouterr().err
     train(nn.Linear(4, 2), x + 1, y, progress=False, **settings)
@@ -326,8 +294,7 @@ def test_trained_copy_has_the_mode_of_the_given_module(training: bool) -> None:
 
 def test_private_rows_are_no_public_examples_of_a_projection(tmp_path):
     x, y = task()
-    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5}
-    settings["ledger"] = tmp_path / "rows.ledger"
+    settings = {**SETTINGS, "ledger": tmp_path / "rows.ledger"}
     for inputs in (x, x[100:160], torch.cat([x[:200], torch.randn(40, 4)])):
         of_rows = anchored(inputs=lambda inputs=inputs: inputs, classes=2, directions=4, blocks=1)
         with pytest.raises(WrongInput, match="share rows with the private ones"):
@@ -368,12 +335,9 @@ class Turning:
     ],
     ids=["no clip", "clip by median", "later loss"],
 )
-def test_own_clip_or_loss_without_a_bound_costs_nothing(tmp_path, changed, words):
-    x, y = task()
-    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.0, delta=1e-5)
-    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+def test_own_clip_or_loss_without_a_bound_costs_nothing(ledger, changed, words):
     with pytest.raises(Refused, match=words):
-        train(nn.Linear(4, 2), x, y, **settings, **changed)
+        train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, **changed)
     assert ledger.spent() == 0
 
 
@@ -388,10 +352,9 @@ def test_own_clip_or_loss_without_a_bound_costs_nothing(tmp_path, changed, words
     ],
     ids=["mixed", "centred", "other draws", "by maximum", "by place"],
 )
-def test_p24_augment_that_mixes_examples_costs_nothing(tmp_path, augment, copies):
+def test_p24_augment_that_mixes_examples_costs_nothing(ledger, augment, copies):
     x, y = task()
-    ledger = Ledger.open_or_create(tmp_path / "book.ledger", limit=1.0, delta=1e-5)
-    settings = {"epsilon": 1.0, "steps": 2, "sampling_rate": 0.2, "clipping_norm": 1.0, "lr": 0.5, "ledger": ledger}
+    settings = {**SETTINGS, "ledger": ledger}
     with pytest.raises(Refused, match="augment each example by itself"):
         train(nn.Linear(4, 2), x, y, **settings, augment=augment, copies=copies)
     assert ledger.spent() == 0

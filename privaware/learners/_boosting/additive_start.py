@@ -46,7 +46,7 @@ BIAS_TOLERANCE = 0.07
 """Wanted standard deviation of the noise in the bias of a regression, in units of gradients (`Start.unit`)."""
 
 LEAST_BIAS_CLIP = 1.5
-"""Where noise is large, `bias_clip` is reduced, but not below this number; a smaller `bias_clip` stays as it is."""
+"""With much noise, a larger `bias_clip` is reduced to at least this number. A smaller `bias_clip` is not changed."""
 
 BIAS_CLIP = 4.0
 """Default of `bias_clip`, as a multiple of the clip of gradients.
@@ -153,7 +153,7 @@ class AdditiveStart(Learner):
     def _interactions(self, stage: Stage, rng: Rng) -> Interactions:
         """Learn and return trees or random Fourier features on top of the additive model.
 
-        What they predict is added to the outputs of the rows in `stage.data`, in place. `stage` also holds the noise
+        Their predictions are added in place to the outputs of the rows in `stage.data`. `stage` also holds the noise
         multipliers.
         """
         raise NotImplementedError
@@ -222,8 +222,8 @@ class AdditiveStart(Learner):
     def _budget(self, schema: Schema, noise: float) -> Budget:
         """Return the releases of each stage of a training.
 
-        `noise` is the noise multiplier of the one Gaussian release that costs as much as all of them together. In a
-        regression the fractions of the start and of the check depend on `schema.rows / noise`.
+        `noise` is the noise multiplier of a single Gaussian release that costs as much as all these releases together.
+        In a regression the fractions of the start and of the check depend on `schema.rows / noise`.
         """
         share = self.share if self._count and self.steps else float(self.steps > 0)
         # classes: their frequencies; regression: the target's mean twice, its spread, the mean of the last residuals

@@ -256,7 +256,7 @@ class OutputSums(ArraySum):
 
 @dataclass(frozen=True, kw_only=True)
 class GainSums(ArraySum):
-    """One number: the sum over rows of how much smaller the squared error of the output is than that of `mean`.
+    """One number: the sum over rows of the squared error of `mean` minus the squared error of the output.
 
     The gain of a row is `((target - mean)**2 - (target - output - shift)**2) / (MOST_GAIN * unit**2)`, clipped to [-1,
     1], so a row changes the sum by at most 1. `mean` is a constant prediction, and `shift` is added to every output.

@@ -84,7 +84,7 @@ class Budget:
     def noises(self, noise: float) -> Noises:
         """Return the noise multiplier of one release of each stage.
 
-        `noise` is the noise multiplier of the one Gaussian release that costs as much as all of them together.
+        `noise` is the noise multiplier of a single Gaussian release that costs as much as all these releases together.
         """
         return Noises(all=noise, **{field.name: getattr(self, field.name).noise(noise) for field in fields(self)})
 
@@ -124,7 +124,7 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stage:
-    """What the learning of trees or random Fourier features starts from, once the additive model is in the outputs.
+    """The state from which trees or random Fourier features are learned, after the additive model.
 
     `data` holds the rows with their outputs, and `noises` the noise multipliers. `unit` is the residual of a regression
     that gives a gradient of 1; in a classification it is a factor on all steps. `chances` (columns,) are the

@@ -97,11 +97,11 @@ class RandomTrees(AdditiveStart):
         """Return the scores of a tree's leaves: `step * gradients / (seconds + damping)` (leaves, outputs).
 
         `noisy` is the release of `LeafSums`: sums of negative gradients, then `SECOND_WEIGHT` times sums of second
-        derivatives. `gradients` are the former sums, and `seconds` the latter without the factors (`SECOND_WEIGHT`, and
-        a division by the largest second derivative). Scores are in units of `Stage.unit`, and `noise` is the noise
-        multiplier of one tree. `damping` is the standard deviation of the noise of a sum, times `DAMPING` in a
-        regression. `step` is `lr`, or less where the noise of all trees alone would give an output a standard deviation
-        above `most_noise`.
+        derivatives. `gradients` are the sums of negative gradients. `seconds` are the sums of second derivatives,
+        without their factors (`SECOND_WEIGHT`, and a division by the largest second derivative). Scores are in units of
+        `Stage.unit`, and `noise` is the noise multiplier of one tree. `damping` is the standard deviation of the noise
+        of a sum, times `DAMPING` in a regression. `step` is `lr`, or less where the noise of all trees alone would give
+        an output a standard deviation above `most_noise`.
         """
         scale = noise * math.hypot(layout.length, SECOND_WEIGHT)
         damping = scale if layout.classes else DAMPING * scale

@@ -226,7 +226,7 @@ def equivalent(noise: float, bound: float) -> float:
 
     The objective has the logistic loss and a Gaussian linear term of standard deviation `noise * R`, where R bounds the
     norm of a row. Its curve of delta by epsilon, `tilted_delta`, is compared with the curve of the Gaussian mechanism.
-    Let k be `bound`, R^2 / ridge, and s = 1 / noise. From epsilon = k - s^2 / 2 on our curve equals the one of the
+    Let k be `bound`, R^2 / ridge, and s = 1 / noise. From epsilon = k - s^2 / 2 on, our curve equals the curve of the
     plain Gaussian mechanism with `noise`, so only smaller epsilon are compared, on a grid up to k + s^2 / 2. Both
     curves are convex in e^epsilon: our curve lies below its chords between grid points, the Gaussian curve above its
     tangents. The search finds the largest noise multiplier at which the chord lies below the tangent at both ends of

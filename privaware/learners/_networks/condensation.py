@@ -76,7 +76,7 @@ class Condensation:
 
     @property
     def steps(self) -> int:
-        """The number of noisy gradients, each of which is charged."""
+        """The number of noisy gradients; each gradient is charged."""
         return self.networks * self.rounds * self.queries
 
     def run(

@@ -174,8 +174,7 @@ def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None
     """Return a callback with three arguments (steps taken, all steps, remaining seconds) for one of several trainings.
 
     The training is number `turn` (from 0) of `turns` equally long trainings. The callback calls `progress` with the
-    numbers for all trainings together. It is `progress` itself if there is one training, and None if `progress` is
-    None.
+    numbers for all trainings together. It is `progress` itself for a single training, and None if `progress` is None.
     """
     if progress is None or turns == 1:
         return progress
@@ -185,8 +184,8 @@ def of_turn(progress: Progress | None, turn: int, turns: int) -> Progress | None
 def paced(progress: Progress | None, total: int, *what: str, before: int = 0) -> Callable[[int], None]:
     """Return a callback that takes the number of finished pieces of work, out of `total`.
 
-    It calls `progress` with this number, `total`, the estimated remaining seconds and `what`, the name of the stage, if
-    there is one. It does nothing if `progress` is None. `before` pieces are finished already, at unknown speed.
+    It calls `progress` with this number, `total`, the estimated remaining seconds and, if the stage has a name, this
+    name (`what`). It does nothing if `progress` is None. `before` pieces are finished already, at unknown speed.
 
     >>> paced(lambda *call: print(call[0], call[1], call[3]), 8, "teachers")(2)
     2 8 teachers

@@ -161,7 +161,7 @@ class _ConvUnits(nn.Module):
 
 
 class _Refine(nn.Module):
-    """A block that adds the features of a stage and of a coarser stage, if there is one, and then adds chained pooling.
+    """A block that adds the features of a stage, and of a coarser stage if one exists, and then adds chained pooling.
 
     `inputs` holds the number of channels of each input, the finest first; coarser inputs are resized to the finest. The
     result has `outputs` channels.

@@ -266,10 +266,9 @@ def choose(
     """Return the choice of the first rule that matches, whose network is installed and whose cost is within the limits.
 
     `time_limit` replaces the seconds in the limits, and `metric` decides which constant prediction is meant. `policy`
-    None means the default policy. A rule with image sizes is tried with each of them, the largest first, and then
-    without a size. `policy.floor` is not applied here. The sentences `details` of the choice also name the first
-    earlier rule that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be
-    taken.
+    None means the default policy. A rule with image sizes is tried with each size, the largest first, and then without
+    a size. `policy.floor` is not applied here. The sentences `details` of the choice also name the first earlier rule
+    that only lacked a network, and the first that only lacked time. Raise `WrongInput` if no rule can be taken.
     """
     policy = policy or default_policy()
     facts = facts_of(schema, epsilon, device)

@@ -47,13 +47,12 @@ from privaware.workflow.run.dry_run import foresee
 from privaware.workflow.run.finished import published_result
 from privaware.workflow.run.folder_claim import claimed_folder, expect_free_folder
 from privaware.workflow.run.notices import internal_scores, plan_lines, questions
-from privaware.workflow.run.on_ranks import expect_divisible, trains_on_ranks
+from privaware.workflow.run.on_ranks import expect_divisible, ranks_on_ray, trains_on_ranks
 from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.persons_check import CHECK_SHARE, PersonsCheck
-from privaware.workflow.run.plan import Plan, expect_finite_price
-from privaware.workflow.run.publication import RESUMES, Publication
-from privaware.workflow.run.publish import Release
-from privaware.workflow.run.ray_ranks import ranks_on_ray
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import expect_finite_price
+from privaware.workflow.run.publish import RESUMES, Publication, Release
 from privaware.workflow.run.result_file import result_content
 from privaware.workflow.run.resume import expect_place_to_resume, next_run
 from privaware.workflow.run.row_ledger import expect_unspent, is_new, ledger_place, register_rows, what_fits

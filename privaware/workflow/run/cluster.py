@@ -127,7 +127,7 @@ class Worker:
         return runs
 
     def _up_to_date(self, question: Question, number: int, piece: Piece, followed: int) -> Held:
-        """Apply the log steps that a piece has not followed yet, and return what is held of it.
+        """Apply the log steps that a piece has not followed yet, and return the results held for this piece.
 
         `number` is the number of the piece, and `followed` is how many steps it has followed; at 0 it starts empty.
         """

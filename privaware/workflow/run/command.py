@@ -127,7 +127,7 @@ class Command:
         return open_ledger(place, self.source, options, new_limit=self.new_limit)
 
     def expect_free_place(self, *names: str) -> None:
-        """Raise `WrongInput` if the output folder is a file, or has files other than those of the runs `names`."""
+        """Raise `WrongInput` if the output folder is a file, or holds files that the runs `names` did not write."""
         if self.options.folder is not None:
             _output.expect_free(self.options.folder, self.options.ledger_path)
             expect_own_stage(self.options.folder, names)
@@ -144,8 +144,8 @@ class Command:
     def expect_new_run(self, ledger: Ledger, key: str) -> None:
         """Raise `WrongInput` if this command must not be charged again.
 
-        An earlier run of it (with this `key`) is open but was charged for other rows, or is a pilot whose folder is
-        missing.
+        The reason is an earlier run of the same command (with the same `key`). Either this run is open and was charged
+        for other rows, or it is a pilot whose folder is missing.
         """
         expect_same_rows(ledger, key, self.options, self.source.digest)
         expect_unpaid_pilot(ledger, key, self.options, self.source.digest)

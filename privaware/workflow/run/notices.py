@@ -89,7 +89,7 @@ def kind_sentences(schema: Schema) -> list[str]:
 
 
 def _free_text(schema: Schema, options: RunOptions) -> list[str]:
-    """Return a sentence that names the columns of free text of a table without a schema; no sentence if none are."""
+    """Return a sentence that names the columns of free text of a table without a schema, or no sentence."""
     of_text = [column.name for column in schema.declared if column.kind == "text"]
     if schema.form != "table" or not of_text or options.schema is not None:
         return []

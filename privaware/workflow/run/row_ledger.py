@@ -278,7 +278,7 @@ def ledger_place(source: Source, options: RunOptions, event: Event, resources: E
 
 
 def existing_place(source: Source, options: RunOptions, event: Event) -> Path | Ledger | None:
-    """Return the existing ledger that `ledger_place` would return, or None if there is none; nothing is written.
+    """Return the ledger that `ledger_place` would return, or None if it does not exist yet; nothing is written.
 
     This is for a dry run. `source` has the rows, and `event` is the cost of the run. Raise what `ledger_place` raises.
     With a schema by the user no file is opened, so a ledger is found by its name only; if the registry knows other

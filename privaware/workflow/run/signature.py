@@ -41,12 +41,12 @@ BESIDE_A_MODEL = ("audit.json",)
 
 
 def kind_of_release(files: Collection[str]) -> str | None:
-    """Return the kind of release whose files are all in `files`; None if there is none."""
+    """Return the first kind of release whose files are all in `files`, or None if `files` is complete for no kind."""
     return next((kind for kind, names in RELEASE_FILES.items() if set(names) <= set(files)), None)
 
 
 def other_release_files(names: Iterable[str], kind: str) -> list[str]:
-    """Return those of `names` that could be taken for a file of a release, and so must not be in the folder.
+    """Return the `names` that could be mistaken for a file of a release, and so must not be in the folder.
 
     Parameters
     ----------

@@ -257,7 +257,7 @@ def _checked(raw: Raw, schema: Schema, table: LargeRows | None) -> tuple[str, Sk
 
 
 def _large(data: Any, options: RunOptions) -> LargeRows | None:
-    """Return the table if its rows should be read in parts, else None.
+    """Return the table if its rows should be read in parts, or None if they should be read at once.
 
     With `--ray`, the workers of the cluster read the parts, whatever the size of the table. A table of at least
     `MIN_CELLS_FOR_PROCESSES` cells is read by several processes, if there is more than one processor.
@@ -276,11 +276,11 @@ def _large(data: Any, options: RunOptions) -> LargeRows | None:
 
 
 def _dry_notices(schema: Schema, about: Callable[[], list[str]] | None, kept: Callable[[], Raw] | None) -> list[str]:
-    """Return the notices of a dry run, and raise `WrongInput` if it reads rows of which one does not name its person.
+    """Return the notices of a dry run; raise `WrongInput` if a row that it reads has no value in the unit column.
 
     `about` returns the notices about the rows; it is None with a written schema, for which no file is opened. `kept`
-    returns the training rows; it is None for a large table, of which a dry run does not read every row. A dry run that
-    does not check the names of persons says so.
+    returns the training rows; it is None for a large table, whose rows a dry run does not read completely. A dry run
+    that does not check the names of persons says so.
     """
     outside = ["Columns that the schema does not name are not used."] if schema.form == "table" else []
     said = outside if about is None else about()
@@ -295,7 +295,7 @@ def _dry_notices(schema: Schema, about: Callable[[], list[str]] | None, kept: Ca
 def _words(kept: Callable[[], Raw], schema: Schema, table: LargeRows | None, names: tuple[str, ...]) -> Rows:
     """Return the columns `names` of the training rows as words, before categories are known.
 
-    The rows are those of `table`, read in parts, or if `table` is None those that `kept` returns.
+    If `table` is given, its rows are read in parts; otherwise `kept` returns the rows.
     """
     columns = tuple(Column(name=name, kind="category", missing="category", unseen="other") for name in names)
     bare = replace(schema, columns=columns, form="table")
@@ -319,7 +319,7 @@ def _named(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> Raw:
 def _expect_known(raw: Callable[[], Raw], schema: Schema, options: RunOptions) -> None:
     """Raise `WrongInput` if `--not-persons` or `--check-persons` names the target, or a name that is no column.
 
-    The columns are those of `_named`. `raw` reads the rows; it is called only if one of the options names a column.
+    `_named` returns the known columns. `raw` reads the rows; it is called only if one of the options names a column.
     """
     counted = options.check_persons if isinstance(options.check_persons, tuple) else ()
     asked = (*_not_persons(options), *counted)

@@ -76,7 +76,7 @@ class Staged:
 
     @classmethod
     def find(cls, folder: Path) -> Staged | None:
-        """Return the complete set of files that is staged in `folder`; None if there is none, or a hash differs."""
+        """Return the files staged in `folder`, or None if a file is missing or does not match its hash."""
         try:
             staged = cls(folder=folder, **json.loads((folder / STAGED / MANIFEST).read_bytes()))
             complete = all(sha256(staged.path(name)) == digest for name, digest in staged.files.items())

@@ -45,7 +45,8 @@ from privaware.workflow.auto import (
 from privaware.workflow.run.learner_settings import setting_names
 from privaware.workflow.run.paid_columns import selection_stage
 from privaware.workflow.run.paid_features import PaidFeatures
-from privaware.workflow.run.plan import Plan, expect_budget, expect_unit, priced
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import expect_budget, expect_unit, priced
 from privaware.workflow.run.trainings import (
     model_cost_in,
     outlined,

@@ -19,7 +19,8 @@ from privaware.workflow._candidates import SearchSettings
 from privaware.workflow.auto import Choice, Stage, share_for
 from privaware.workflow.run.learner_settings import configured, setting_names
 from privaware.workflow.run.paid_features import PaidFeatures, names_paid
-from privaware.workflow.run.plan import BINS, Plan, fraction_of_columns, model_event
+from privaware.workflow.run.plan import Plan
+from privaware.workflow.run.pricing import BINS, fraction_of_columns, model_event
 
 __all__ = [
     "BIN_NUMBERS",

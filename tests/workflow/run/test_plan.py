@@ -21,7 +21,7 @@ from privaware.strategies._search import Search
 from privaware.strategies.grid import Grid
 from privaware.workflow._statements import FOR_REPLACED_ROWS
 from privaware.workflow.auto import Stage
-from privaware.workflow.run.plan import priced, search_plan
+from privaware.workflow.run.pricing import priced, search_plan
 from privaware.workflow.run.training_plan import training_plan
 
 TABLE = Schema(columns=(Column(name="a", low=0, high=1),), classes=("n", "y"), rows=1000)
