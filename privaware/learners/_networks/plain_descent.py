@@ -111,34 +111,32 @@ class PlainDescent:
         lr = torch.zeros((), device=self.device)
         report = paced(self.progress, self.steps)
 
+        mixture = _Mixture(self.mixup, generators, self.batch, self.device) if self.mixup else None
+
         def take_step() -> None:
-            loss = self._loss(networks, examples, goals, positions, generators, rng)
+            loss = self._loss(networks, examples, goals, positions, mixture, rng)
             networks.update(loss, lr, self)
 
         with seeded(rng, self.device):
             step = take_step
-            if networks.theta.is_cuda and not self.mixup and self.steps > WARM_UP:  # the host draws for mixup
+            if networks.theta.is_cuda and self.steps > WARM_UP:
                 step = _captured(take_step, networks.state, rng.torch("initial", self.device))
             for number in range(self.steps):
                 positions.copy_(torch.from_numpy(np.stack([next(each) for each in batches])))
+                if mixture is not None:
+                    mixture.draw()
                 lr.fill_(self.lr * 0.5 * (1 + math.cos(math.pi * number / self.steps)))
                 step()
                 report(number + 1)
         return networks.trained()
 
     def _loss(
-        self,
-        networks: _Networks,
-        examples: Any,
-        targets: Targets,
-        positions: Any,
-        generators: Sequence[np.random.Generator],
-        rng: Rng,
+        self, networks: _Networks, examples: Any, targets: Targets, positions: Any, mixture: _Mixture | None, rng: Rng
     ) -> Any:
         """Return the sum over networks of the mean cross-entropy of a batch; each network gets its own gradient.
 
         `positions` (networks, batch) are the rows of `examples` in the batch; -1 means an input and a target of zeros.
-        `generators`, one for each network, draw for `mixup`, and `rng` draws for `augment`. A function in `targets`
+        `mixture` mixes pairs of examples, and `rng` draws for `augment`. A function in `targets`
         gets the probabilities for examples without augmentation and mixing; no gradient flows through the function.
         """
         import torch
@@ -149,7 +147,7 @@ class PlainDescent:
         if self.augment is not None:
             draws = GeneratorDraws(rng.torch("initial", self.device))
             shown = self.augment(plain.flatten(0, 1), draws).view_as(plain)
-        mixed = _mixture(self.mixup, generators, at.shape[1], self.device) if self.mixup else lambda values: values
+        mixed = mixture or (lambda values: values)
         shown = mixed(shown)
         logits = networks(shown)
         if callable(targets):
@@ -340,24 +338,31 @@ def _selected(targets: Any, at: Any, classes: int) -> Any:
     return torch.nn.functional.one_hot(chosen.long(), classes) if codes else chosen
 
 
-def _mixture(
-    parameter: float, generators: Sequence[np.random.Generator], batch: int, device: str
-) -> Callable[[Any], Any]:
-    """Return a function that mixes each example (or target) of a batch with another one.
+class _Mixture:
+    """Mixes each example (or target) of a batch with another one.
 
-    The function takes and returns (networks, `batch`, ...). Each network has one random mixing weight, from the Beta
-    distribution with both parameters `parameter`, and one random pairing, both drawn by its own generator. All calls of
-    the function use the same weights and pairings.
+    A call takes and returns (networks, `batch`, ...). Each network has one random mixing weight, from the Beta
+    distribution with both parameters `parameter`, and one random pairing, both drawn by its own generator. All calls
+    use the same weights and pairings until `draw` draws new ones. Before the first `draw` nothing is mixed.
     """
-    import torch
 
-    drawn = [(generator.beta(parameter, parameter), generator.permutation(batch)) for generator in generators]
-    share = torch.tensor([share for share, _ in drawn], dtype=torch.float32, device=device)
-    other = torch.from_numpy(np.stack([order for _, order in drawn])).to(device)
-    network = torch.arange(len(drawn), device=device)[:, None]
+    def __init__(self, parameter: float, generators: Sequence[np.random.Generator], batch: int, device: str) -> None:
+        import torch
 
-    def mixed(values: Any) -> Any:
-        own = share.view(-1, *[1] * (values.ndim - 1))
-        return own * values + (1 - own) * values[network, other]
+        self.parameter, self.generators = parameter, generators
+        self.share = torch.ones(len(generators), device=device)
+        self.other = torch.zeros(len(generators), batch, dtype=torch.int64, device=device)
+        self.network = torch.arange(len(generators), device=device)[:, None]
 
-    return mixed
+    def draw(self) -> None:
+        """Draw new weights and pairings, and write them where a captured step reads them."""
+        import torch
+
+        batch = self.other.shape[1]
+        drawn = [(each.beta(self.parameter, self.parameter), each.permutation(batch)) for each in self.generators]
+        self.share.copy_(torch.tensor([share for share, _ in drawn], dtype=torch.float32))
+        self.other.copy_(torch.from_numpy(np.stack([order for _, order in drawn])))
+
+    def __call__(self, values: Any) -> Any:
+        own = self.share.view(-1, *[1] * (values.ndim - 1))
+        return own * values + (1 - own) * values[self.network, self.other]

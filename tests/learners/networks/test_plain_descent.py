@@ -13,7 +13,7 @@ import torch
 from privaware import models
 from privaware.learners._networks import plain_descent
 from privaware.learners._networks.augmentation import jittered, shifted
-from privaware.learners._networks.plain_descent import PlainDescent, _mixture, shuffled_batches
+from privaware.learners._networks.plain_descent import PlainDescent, _Mixture, shuffled_batches
 from privaware.noise import Rng
 
 SMALL = {"name": "fcn", "inputs": 2, "hidden": [8], "outputs": 2, "activation": "tanh", "dropout": 0.0}
@@ -134,8 +134,10 @@ def test_rows_of_probability_zero_do_not_count() -> None:
 
 
 def test_mixup_mixes_inputs_and_targets_alike() -> None:
-    mixed = _mixture(4.0, [np.random.default_rng(seed) for seed in range(2)], 5, "cpu")
+    mixed = _Mixture(4.0, [np.random.default_rng(seed) for seed in range(2)], 5, "cpu")
     same = torch.eye(5).repeat(2, 1, 1)
+    assert torch.equal(mixed(same), same)
+    mixed.draw()
     rows, goals = mixed(same.view(2, 5, 5, 1)), mixed(same)
     assert torch.equal(rows[..., 0], goals)
     assert goals.sum(-1) == pytest.approx(np.ones((2, 5)), abs=1e-6)
@@ -219,14 +221,17 @@ def test_networks_of_dpmlbench_are_trained_as_one_population(name: str) -> None:
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("mixup", [0.0, 4.0])
 @pytest.mark.parametrize("as_table", [True, False])
-def test_captured_steps_train_as_steps_one_by_one(count: int, as_table: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_steps_train_as_steps_one_by_one(
+    count: int, as_table: bool, mixup: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x = np.random.default_rng(1).normal(size=(200, 1, 8, 8)).astype(np.float32)
     y = np.arange(200) % 2
     described = {"name": "simple_cnn", "filters": [4], "hidden": [6], "inputs": [1, 8, 8], "outputs": 2}
     table = torch.eye(2, device="cuda")[torch.from_numpy(y).cuda()]
     targets = y if as_table else lambda at, predicted: 0.9 * table[at] + 0.1 * predicted
-    descent = PlainDescent(steps=20, batch=32, decay=1e-3, device="cuda")
+    descent = PlainDescent(steps=20, batch=32, decay=1e-3, mixup=mixup, device="cuda")
 
     def trained() -> list[np.ndarray]:
         modules = networks(count, described)
