@@ -207,7 +207,7 @@ def figures() -> Iterator[Item]:
             columns=["epsilon", "batch", "length", "base_lr"] if way == "iteration" else ["epsilon", "base_lr"],
             run_population=partial(runs.figure10, way=way),
             page=SCATTER,
-            note="two seeds of five" + ("; batches of 32, 64, 256 and 1,024 are not run" if way == "iteration" else ""),
+            note="two seeds of five; batches of 32, 64, 256 and 1,024 are not run" if way == "iteration" else "",
         )
     yield Item(
         id="tramer_boneh/figure5/efficientnet",
