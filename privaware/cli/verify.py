@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privaware._rounded import rounded_up
 from privaware.cli import _options as o
 from privaware.cli._terminal import show
+
+if TYPE_CHECKING:
+    from privaware.workflow.verify import Verdict
 
 app = typer.Typer()
 _SUBJECT = "A folder made by `privaware fit`, `search`, `select`, `crossover` or `audit`."
@@ -26,7 +29,7 @@ def verify(model: SUBJECT, ledger: LEDGER = None, key: KEY = None, seed: o.NO_SE
     from privaware.workflow.verify import verify as run
 
     verdict = run(model, ledger=ledger, key=key)
-    lines = [_verdict(verdict.valid, verdict.certified), *verdict.problems]
+    lines = [_verdict(verdict), *verdict.problems]
     if verdict.bound:
         by = " and ".join(["the ledger"] * (ledger is not None) + ["a signature"] * (verdict.signed is True))
         lines.append(f"The files are those that were released, according to {by}.")
@@ -43,7 +46,7 @@ def verify(model: SUBJECT, ledger: LEDGER = None, key: KEY = None, seed: o.NO_SE
     return 0 if verdict.valid else 4
 
 
-def _verdict(valid: bool, certified: bool) -> str:
-    if not valid:
+def _verdict(verdict: Verdict) -> str:
+    if not verdict.valid:
         return "NOT valid"
-    return "valid" if certified else "valid, but not certified: its guarantee states why"
+    return f"valid, but {verdict.reason}" if verdict.reason else "valid"

@@ -31,6 +31,11 @@ ALONE = (
     "without --ledger: whether the data set was charged for this, and whether these are the files that were released"
 )
 SIGNED_ALONE = "without --ledger: whether the data set was charged for this, and what else was"
+UNCERTIFIED = "not certified: the sentence of its guarantee says why"
+"""Why a result is not certified, without a seed."""
+
+SEEDED = "seeded, so not certified: anybody who knows the seed can remove the noise"
+"""Why a result of a seeded run is not certified."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -55,6 +60,8 @@ class Verdict(Summarised):
         Whether the owner of the key signed these files; None if no key was given.
     certified
         Whether the result is valid and calls itself certified (no seed, no flaw, a reviewed schema).
+    reason
+        Why a valid result is not certified, in words; empty for other results.
     """
 
     valid: bool
@@ -65,6 +72,7 @@ class Verdict(Summarised):
     bound: bool
     signed: bool | None
     certified: bool
+    reason: str = ""
 
     def _facts(self) -> dict[str, Any]:
         state = {"valid": self.valid, "certified": self.certified, "bound": self.bound, "signed": self.signed}
@@ -131,6 +139,7 @@ def verify(model: str | Path, *, ledger: str | Path | None = None, key: str | Pa
         bound=not problems and any(check.bound for check in checks),
         signed=None if key is None else signature.bound,
         certified=subject.certified and not problems,
+        reason="" if subject.certified or problems else subject.reason,
     )
 
 
@@ -139,12 +148,14 @@ class _Subject:
     """What `verify` knows of a folder before it reads the ledger and the signature.
 
     `delta` is stated in the folder. `certified` says whether the folder calls its result certified; for a model, the
-    schema must be reviewed too. `priced` has the epsilon recomputed from the events in the folder. `checks` compare the
-    other statements in the folder with these events. `claim` is compared with the ledger and the signature.
+    schema must be reviewed too. `reason` says why a result may not be certified. `priced` has the epsilon recomputed
+    from the events in the folder. `checks` compare the other statements in the folder with these events. `claim` is
+    compared with the ledger and the signature.
     """
 
     delta: float
     certified: bool
+    reason: str
     priced: Priced
     checks: tuple[Check, ...]
     claim: Claim
@@ -170,6 +181,7 @@ def _model(folder: Path) -> _Subject:
     return _Subject(
         delta=guarantee.delta,
         certified=guarantee.certified and card.schema.reviewed,
+        reason=UNCERTIFIED if guarantee.seed is None else SEEDED,
         priced=priced,
         checks=(Check(problems=problems), wrong_report(folder, card, released.tensors)),
         claim=Claim(release="model", entry=card.ledger.entry, run=card.ledger.run, event=event, facts=guarantee.json()),
@@ -189,6 +201,7 @@ def _result(path: Path) -> _Subject:
     return _Subject(
         delta=result.delta,
         certified=result.certified,
+        reason=UNCERTIFIED if result.seed is None else SEEDED,
         priced=priced,
         checks=(Check(problems=problems),),
         claim=Claim(release=path.stem, entry=result.ledger, run=None, event=event, facts=result.facts),

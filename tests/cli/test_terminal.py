@@ -85,6 +85,7 @@ def test_help_is_one_letter_away(run: Run, words: list[str]) -> None:
     ("words", "answer"),
     [
         ("fit wisconsin --epsilom 1", "did you mean --epsilon?"),
+        ("account --json", "expected a command after `privaware account`, got --json; commands: dpsgd"),
         ("ledger book --set 2", "did you mean --set-limit?"),
         ("fit wisconsin --learner lineer", "did you mean linear?"),
         ("select wisconsin --method cfs_gredy", "did you mean cfs_greedy?"),

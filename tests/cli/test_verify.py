@@ -99,7 +99,8 @@ def test_a_changed_tensor_is_not_valid(run: Run, model: Path) -> None:
 def test_removed_seed_is_detected_by_the_ledger(run: Run, people: Path) -> None:
     call = ("--schema", "people.toml", "--learner", "majority", "--seed", 3)
     assert run("fit", people, *call, "--out", "m").code == 0
-    assert run("verify", "m", "--ledger", "people.csv.ledger", "--json").json["certified"] is False
+    seeded = run("verify", "m", "--ledger", "people.csv.ledger", "--json").json
+    assert (seeded["certified"], seeded["reason"].startswith("seeded")) == (False, True)
     edit(Path("m"), lambda facts: facts["guarantee"].update(seed=None, certified=True))
     verdict = run("verify", "m", "--ledger", "people.csv.ledger", "--json")
     assert verdict.code == 4
