@@ -19,7 +19,7 @@ from privaware.descent._clip import Clip, per_layer, quantile
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._losses import example_losses, output_gradient
 from privaware.descent._per_example import PerExampleGradient, combined
-from privaware.descent._stack import Slot, Stack
+from privaware.descent._stack import Segment, Stack
 
 Loss = Callable[..., Tensor]
 
@@ -98,12 +98,12 @@ def add_clipped(
     norm: Any,
     total: Tensor,
     capturing: bool,
-    slots: Sequence[Slot] | None = None,
+    segments: Sequence[Segment] | None = None,
 ) -> Tensor:
     """Clip the per-example `gradients`, add them to `total`, and return their squared norms before clipping.
 
-    `slots` give the columns of `total` for each parameter; None means the slots of `stack`. The gradients of examples
-    that are not finite are set to zero, in place. The shape of the result and the other arguments are as in
+    `segments` give the columns of `total` for each parameter; None means the segments of `stack`. The gradients of
+    examples that are not finite are set to zero, in place. The shape of the result and the other arguments are as in
     `accumulate`.
     """
     squares = squared_norms(stack, gradients, batch.examples, by_layer=isinstance(clip, per_layer))
@@ -112,7 +112,7 @@ def add_clipped(
         zero_others(gradients, factors[:, 0] != 0)  # a factor of zero marks an example that is not finite
     if batch.valid is not None:
         factors = factors * batch.valid[:, None]
-    add_sums(stack, stack.slots if slots is None else slots, gradients, factors, total)
+    add_sums(stack, stack.segments if segments is None else segments, gradients, factors, total)
     if isinstance(clip, quantile):
         within = clip.within(squares, norm[:, 0])
         within = within if batch.valid is None else within * batch.valid
@@ -150,16 +150,16 @@ def squared_norms(stack: Stack, gradients: Gradients, examples: int, *, by_layer
     return torch.stack([zero if column is None else column for column in sums], 1)
 
 
-def add_sums(stack: Stack, slots: Sequence[Slot], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
+def add_sums(stack: Stack, segments: Sequence[Segment], gradients: Gradients, factors: Tensor, total: Tensor) -> None:
     """Add per-example `gradients`, weighted by `factors` and summed over examples, to `total`, in place.
 
-    `slots` give the columns of `total` for each parameter; parameters without a slot are left out. `factors` are
+    `segments` give the columns of `total` for each parameter; parameters without a segment are left out. `factors` are
     (examples, 1), or (examples, layers) with a factor for each layer. `total` has a row for each model, or for each of
     several equal groups of a model's examples.
     """
     single = factors.shape[1] == 1
     first = factors.view(-1) if single else factors[:, 0]
-    for slot in slots:
-        for part in gradients.get(slot.name, ()):
-            of_layer = first if single else factors[:, stack.layer_numbers[slot.name]].contiguous()
-            part.add_sum(of_layer, stack.view(total, slot))
+    for segment in segments:
+        for part in gradients.get(segment.name, ()):
+            of_layer = first if single else factors[:, stack.layer_numbers[segment.name]].contiguous()
+            part.add_sum(of_layer, stack.view(total, segment))

@@ -52,7 +52,7 @@ from privaware.descent._clip import Clip
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._example_slices import example_slices
 from privaware.descent._per_example import PerExampleGradient
-from privaware.descent._stack import Slot, Stack
+from privaware.descent._stack import Segment, Stack
 from privaware.noise import Rng
 
 CANCELLING = 8.0
@@ -120,21 +120,21 @@ class anchored:
 class _Block:
     """A block of consecutive parameters, which has a subspace of its own.
 
-    `slots` are the places of its parameters in the flat parameter vector. The coordinates in its subspace are the
+    `segments` are the places of its parameters in the flat parameter vector. The coordinates in its subspace are the
     entries `start` to `stop - 1` of the vector of all coordinates.
     """
 
-    slots: tuple[Slot, ...]
+    segments: tuple[Segment, ...]
     start: int
     stop: int
 
     @property
     def parameters(self) -> slice:
-        return slice(self.slots[0].start, self.slots[-1].stop)
+        return slice(self.segments[0].start, self.segments[-1].stop)
 
     @property
     def size(self) -> int:
-        return self.slots[-1].stop - self.slots[0].start
+        return self.segments[-1].stop - self.segments[0].start
 
 
 class AnchorSubspace:
@@ -150,7 +150,7 @@ class AnchorSubspace:
         self.fingerprint = f"{settings!r} {digests}"
         generator = rng.torch("initial", str(stack.device))
         self.labels = _random_labels(settings.classes, len(self.public[0]), stack, generator)
-        self.blocks = list(_blocks(stack.slots, settings, len(self.labels)))
+        self.blocks = list(_blocks(stack.segments, settings, len(self.labels)))
         self.directions = self.blocks[-1].stop
         self.tensors = {
             f"basis.{at}": torch.zeros(
@@ -181,7 +181,7 @@ class AnchorSubspace:
             products = [torch.zeros_like(basis) for _, basis in self.bases]
             for gradients in self._public_gradients(loss, step):
                 for (block, basis), product in zip(self.bases, products, strict=True):
-                    anchors = torch.cat([gradients[slot.name] for slot in block.slots], 2)
+                    anchors = torch.cat([gradients[segment.name] for segment in block.segments], 2)
                     product.baddbmm_(anchors.mT, anchors @ basis)
             for (_, basis), product in zip(self.bases, products, strict=True):
                 basis.copy_(_orthonormal(product))
@@ -203,8 +203,8 @@ class AnchorSubspace:
             uses = example_gradients(self.stack, loss, batch)
             with torch.no_grad():
                 yield {
-                    slot.name: self._materialised(uses.get(slot.name, ()), slot, len(labels))
-                    for slot in self.stack.slots
+                    segment.name: self._materialised(uses.get(segment.name, ()), segment, len(labels))
+                    for segment in self.stack.segments
                 }
 
     def _draws(self, numbers: Tensor, step: int) -> ExampleDraws | None:
@@ -216,11 +216,11 @@ class AnchorSubspace:
         key, models = self.stack.key, self.stack.models
         return None if key is None else key.draws(torch.cat([-1 - numbers] * models), step, models)
 
-    def _materialised(self, uses: Sequence[PerExampleGradient], slot: Slot, examples: int) -> Tensor:
-        gradients = torch.zeros(examples, *slot.shape, dtype=torch.float64, device=self.stack.device)
+    def _materialised(self, uses: Sequence[PerExampleGradient], segment: Segment, examples: int) -> Tensor:
+        gradients = torch.zeros(examples, *segment.shape, dtype=torch.float64, device=self.stack.device)
         for use in uses:
             (gradients if use.part is None else gradients[:, use.part]).copy_(use.materialise())
-        return gradients.view(self.stack.models, -1, slot.stop - slot.start)
+        return gradients.view(self.stack.models, -1, segment.stop - segment.start)
 
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
@@ -248,7 +248,7 @@ class AnchorSubspace:
         if share is not None:
             lengths = _residual_lengths(squares.double(), embedded)
             weights = clip.factors(lengths.square().to(squares.dtype), norm * share) * (keep / share)
-            add_sums(self.stack, self.stack.slots, gradients, weights, total)
+            add_sums(self.stack, self.stack.segments, gradients, weights, total)
             self._add_coordinates(weights, coordinates, total[:, -2 * self.directions : -self.directions])
         return torch.cat([squares, embedded.to(squares.dtype)], 1)
 
@@ -260,9 +260,9 @@ class AnchorSubspace:
         models = self.stack.models
         out = torch.zeros(models, examples // models, self.directions, dtype=torch.float64, device=self.stack.device)
         for block, basis in self.bases:
-            for slot in block.slots:
-                for use in gradients.get(slot.name, ()):
-                    first, last = _rows_of(slot, use.part)
+            for segment in block.segments:
+                for use in gradients.get(segment.name, ()):
+                    first, last = _rows_of(segment, use.part)
                     rows = basis[:, first - block.parameters.start : last - block.parameters.start]
                     for model, part, values in example_slices(use, models, examples):
                         out[model, part, block.start : block.stop].addmm_(values.flatten(1).double(), rows[model])
@@ -337,24 +337,24 @@ def _random_labels(classes: int, examples: int, stack: Stack, generator: torch.G
     return 2 * uniform - 1
 
 
-def _rows_of(slot: Slot, part: slice | None) -> tuple[int, int]:
-    """Return start and end (exclusive) of the columns of `slot`, or of the slice `part` of its first dimension."""
+def _rows_of(segment: Segment, part: slice | None) -> tuple[int, int]:
+    """Return start and end (exclusive) of the columns of `segment`, or of the slice `part` of its first dimension."""
     if part is None:
-        return slot.start, slot.stop
-    each = (slot.stop - slot.start) // slot.shape[0]
-    return slot.start + part.start * each, slot.start + part.stop * each
+        return segment.start, segment.stop
+    each = (segment.stop - segment.start) // segment.shape[0]
+    return segment.start + part.start * each, segment.start + part.stop * each
 
 
-def _blocks(slots: Sequence[Slot], settings: anchored, rows: int) -> Iterator[_Block]:
-    """Yield at most `settings.blocks` blocks with about equally many parameters, each of consecutive `slots`.
+def _blocks(segments: Sequence[Segment], settings: anchored, rows: int) -> Iterator[_Block]:
+    """Yield at most `settings.blocks` blocks with about equally many parameters, each of consecutive `segments`.
 
     `rows` is the number of public examples; a block has at most this many directions.
     """
-    end = slots[-1].stop
+    end = segments[-1].stop
     groups = [
         tuple(group)
         for _, group in itertools.groupby(
-            slots, key=lambda slot: (slot.start + slot.stop) * settings.blocks // (2 * end + 1)
+            segments, key=lambda segment: (segment.start + segment.stop) * settings.blocks // (2 * end + 1)
         )
     ]
     roots = [math.sqrt(group[-1].stop - group[0].start) for group in groups]
@@ -393,6 +393,6 @@ def basis_numbers(shapes: Sequence[tuple[int, ...]], directions: int, blocks: in
     4040
     """
     ends = [0, *itertools.accumulate(math.prod(shape) for shape in shapes)]
-    slots = [Slot(str(at), shape, ends[at], ends[at + 1]) for at, shape in enumerate(shapes)]
+    segments = [Segment(str(at), shape, ends[at], ends[at + 1]) for at, shape in enumerate(shapes)]
     settings = anchored(inputs=list, classes=0, directions=directions, blocks=blocks)
-    return sum(block.size * (block.stop - block.start) for block in _blocks(slots, settings, rows))
+    return sum(block.size * (block.stop - block.start) for block in _blocks(segments, settings, rows))

@@ -86,7 +86,7 @@ def clipped_sum(
         batch = Batch(prepared.inputs, prepared.targets, examples, draws=_draws(stack, examples))
         norms = accumulate(stack, loss, batch, clip, float(clipping_norm), total)[:, 0].sqrt()
     _SETUPS.put(module, setup)
-    return {slot.name: stack.view(total, slot)[0] for slot in stack.slots}, norms
+    return {segment.name: stack.view(total, segment)[0] for segment in stack.segments}, norms
 
 
 def _draws(stack: Stack, examples: int) -> ExampleDraws | None:

@@ -94,7 +94,7 @@ class GradientQueries:
         self.load(module)
         self.step()
         kept = training.state.update["gradient"]
-        return {slot.name: training.stack.view(kept, slot)[0].clone() for slot in training.stack.slots}
+        return {segment.name: training.stack.view(kept, segment)[0].clone() for segment in training.stack.segments}
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ from privaware.descent._example_slices import example_slices
 from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._layers.geometry import convolve
 from privaware.descent._per_example import Materialised, OuterProduct, PerExampleGradient
-from privaware.descent._stack import Slot, Stack
+from privaware.descent._stack import Segment, Stack
 from privaware.errors import Refused
 from privaware.noise import Rng
 
@@ -99,15 +99,15 @@ class LowRank:
         self.fingerprint = repr(settings)
         layers: list[Any] = [layer for layer in stack.module.modules() if type(layer) in MATRICES]
         names = {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
-        self.slots: list[Slot] = []
+        self.segments: list[Segment] = []
         self.factors: dict[str, _Factors] = {}
-        for slot in stack.slots:
-            carriers = _carriers(slot, settings.rank, settings.sides) if slot.name in names else ()
+        for segment in stack.segments:
+            carriers = _carriers(segment, settings.rank, settings.sides) if segment.name in names else ()
             if carriers:
-                self.factors[slot.name] = _Factors.of(slot, settings.rank, stack)
-            for part in carriers or (slot,):
-                self.slots.append(_after(self.slots, part))
-        self.columns = self.slots[-1].stop
+                self.factors[segment.name] = _Factors.of(segment, settings.rank, stack)
+            for part in carriers or (segment,):
+                self.segments.append(_after(self.segments, part))
+        self.columns = self.segments[-1].stop
         self.tensors = {"reference": stack.theta.clone()}
 
     def refresh(self, loss: Any, step: int) -> None:
@@ -121,13 +121,13 @@ class LowRank:
         if step == self.settings.warm_up:
             reference.copy_(theta)
         generator = self.rng.torch("initial", str(self.stack.device))
-        for slot in self.stack.slots:
-            factors = self.factors.get(slot.name)
+        for segment in self.stack.segments:
+            factors = self.factors.get(segment.name)
             if factors is None:
                 continue
-            matrix = self.stack.view(theta, slot).flatten(2)
+            matrix = self.stack.view(theta, segment).flatten(2)
             if step > self.settings.warm_up:
-                matrix = _normalised(matrix) - _normalised(self.stack.view(reference, slot).flatten(2))
+                matrix = _normalised(matrix) - _normalised(self.stack.view(reference, segment).flatten(2))
             factors.update(matrix.nan_to_num(0.0, 0.0, 0.0), generator)
 
     def accumulate(
@@ -151,7 +151,7 @@ class LowRank:
             carriers[f"{name}/left"] = [by_left]
             if self.settings.sides == "both":
                 carriers[f"{name}/right"] = [by_right]
-        return add_clipped(self.stack, carriers, batch, clip, norm, total, capturing, self.slots)
+        return add_clipped(self.stack, carriers, batch, clip, norm, total, capturing, self.segments)
 
     def released(self, exact: Tensor) -> Tensor:
         return exact
@@ -159,14 +159,14 @@ class LowRank:
     def gradient(self, noisy: Tensor) -> Tensor:
         """Return the gradient sum (models, trainable), rebuilt from the noisy sums of the factors' gradients."""
         noisy = noisy.to(self.stack.dtype)
-        by_name = {slot.name: self.stack.view(noisy, slot) for slot in self.slots}
+        by_name = {segment.name: self.stack.view(noisy, segment) for segment in self.segments}
         parts = []
-        for slot in self.stack.slots:
-            factors = self.factors.get(slot.name)
+        for segment in self.stack.segments:
+            factors = self.factors.get(segment.name)
             if factors is None:
-                parts.append(by_name[slot.name].flatten(1))
+                parts.append(by_name[segment.name].flatten(1))
             else:
-                rebuilt = factors.rebuilt(by_name[f"{slot.name}/left"], by_name.get(f"{slot.name}/right"))
+                rebuilt = factors.rebuilt(by_name[f"{segment.name}/left"], by_name.get(f"{segment.name}/right"))
                 parts.append(rebuilt.flatten(1))
         return torch.cat(parts, 1)
 
@@ -182,9 +182,9 @@ class _Factors:
     right: Tensor
 
     @classmethod
-    def of(cls, slot: Slot, rank: int, stack: Stack) -> _Factors:
-        out = slot.shape[0]
-        wide = (slot.stop - slot.start) // out
+    def of(cls, segment: Segment, rank: int, stack: Stack) -> _Factors:
+        out = segment.shape[0]
+        wide = (segment.stop - segment.start) // out
         return cls(stack.theta.new_zeros(stack.models, out, rank), stack.theta.new_zeros(stack.models, rank, wide))
 
     def update(self, matrix: Tensor, generator: torch.Generator) -> None:
@@ -251,27 +251,27 @@ class _Factors:
         return by_left @ right + left @ (by_right.flatten(2) - left.mT @ by_left @ right)
 
 
-def _carriers(slot: Slot, rank: int, sides: str) -> Sequence[Slot]:
-    """Return the slots of the low-rank factors whose gradients are released instead of the gradient of one matrix.
+def _carriers(segment: Segment, rank: int, sides: str) -> Sequence[Segment]:
+    """Return the segments of the low-rank factors whose gradients are released instead of the gradient of one matrix.
 
-    A slot has the name, the shape and the range of entries of a parameter in a flat vector. `slot` is the slot of the
+    A segment has the name, the shape and the range of entries of a parameter in a flat vector. `segment` belongs to the
     matrix. The range of each result starts at 0 until `_after` moves it. The factors are `left` and `right`, or only
-    `left` if `sides` is "left". Return no slots if `rank` is not below both sides of the matrix, or if the factors do
-    not have fewer entries than the matrix.
+    `left` if `sides` is "left". Return no segments if `rank` is not below both sides of the matrix, or if the factors
+    do not have fewer entries than the matrix.
     """
-    out, *wide = slot.shape
-    numbers = slot.stop - slot.start
+    out, *wide = segment.shape
+    numbers = segment.stop - segment.start
     width = numbers // out
-    left = Slot(f"{slot.name}/left", (out, rank), 0, out * rank)
-    right = Slot(f"{slot.name}/right", (rank, *wide), 0, rank * width)
+    left = Segment(f"{segment.name}/left", (out, rank), 0, out * rank)
+    right = Segment(f"{segment.name}/right", (rank, *wide), 0, rank * width)
     released = (left, right) if sides == "both" else (left,)
     return released if rank < min(out, width) and sum(part.stop for part in released) < numbers else ()
 
 
-def _after(slots: Sequence[Slot], slot: Slot) -> Slot:
-    """Return `slot` moved so that it begins where the last of `slots` stops, or at 0 if there are none."""
-    start = slots[-1].stop if slots else 0
-    return Slot(slot.name, slot.shape, start, start + slot.stop - slot.start)
+def _after(segments: Sequence[Segment], segment: Segment) -> Segment:
+    """Return `segment` moved so that it begins where the last of `segments` stops, or at 0 if there are none."""
+    start = segments[-1].stop if segments else 0
+    return Segment(segment.name, segment.shape, start, start + segment.stop - segment.start)
 
 
 def _normalised(matrices: Tensor) -> Tensor:

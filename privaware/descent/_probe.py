@@ -499,10 +499,10 @@ def _agrees(case: _Case, expected: list[dict[str, Tensor]], materialise: bool, m
     true, tolerance = torch.stack(norms * models), TF32_TOLERANCE if tf32 else FLOAT32_TOLERANCE
     near = torch.allclose(squares[:, 0].sqrt(), true, rtol=tolerance, atol=1e-6)
     distance = total.new_zeros(models)
-    for slot in stack.slots:
+    for segment in stack.segments:
         pairs = zip(expected, norms, strict=True)
-        parts = [one[slot.name] * (norm / size).clamp(max=1) for one, size in pairs]
-        want, computed = torch.stack(parts).sum(0), stack.view(total, slot)
+        parts = [one[segment.name] * (norm / size).clamp(max=1) for one, size in pairs]
+        want, computed = torch.stack(parts).sum(0), stack.view(total, segment)
         distance += (computed - want).flatten(1).square().sum(1)
         if not tf32:
             near = near and torch.allclose(computed, want.expand_as(computed), rtol=tolerance, atol=tolerance * norm)

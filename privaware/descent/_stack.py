@@ -29,8 +29,8 @@ Builder = Callable[[Tensor], list[tuple[str, PerExampleGradient]]]
 
 
 @dataclass(frozen=True)
-class Slot:
-    """The place of a trainable parameter in the flat parameter vector of its model: entries `start` to `stop - 1`.
+class Segment:
+    """The entries of a trainable parameter in the flat parameter vector of its model: `start` to `stop - 1`.
 
     `name` and `shape` are the name and shape of the parameter in the module.
     """
@@ -87,7 +87,7 @@ class _Begin(torch.autograd.Function):
 class Stack:
     """The stacked parameters of models of one architecture, and one module that computes with them.
 
-    `theta` (models, trainable) holds the trainable parameters. `slots` say where each parameter lies in `theta`.
+    `theta` (models, trainable) holds the trainable parameters. `segments` say where each parameter lies in `theta`.
     `module` is a copy of the first module; the function `stacked` replaces the forward functions of its layers.
     `layer_numbers` has the number of the layer of each parameter. `excluded` has, for each parameter of a layer that
     some model does not train, 1 for the models that train the layer and 0 for all other models. The given modules are
@@ -101,13 +101,13 @@ class Stack:
         self.module = copy.deepcopy(modules[0]).to(self.device)
         self.names = {id(p): n for n, p in self.module.named_parameters()}
         named = dict(self.module.named_parameters())
-        self.slots = list(_slots(named))
-        self.dtype = _dtype(self.slots, named)
-        width = self.slots[-1].stop if self.slots else 0
+        self.segments = list(_segments(named))
+        self.dtype = _dtype(self.segments, named)
+        width = self.segments[-1].stop if self.segments else 0
         self.theta = torch.empty(self.models, width, dtype=self.dtype, device=self.device)
         self.frozen: dict[str, Tensor] = {}
         self.load(modules)
-        self.tensors = {slot.name: self.view(self.theta, slot) for slot in self.slots} | self.frozen
+        self.tensors = {segment.name: self.view(self.theta, segment) for segment in self.segments} | self.frozen
         for name, parameter in named.items():
             parameter.requires_grad_(False)
             if self.models == 1 and name in self.tensors:
@@ -118,7 +118,7 @@ class Stack:
         self.caller_storages: set[int] = set()
         self.finite_inputs = False
         self.cancelling = 1.0  # see `Arithmetic.cancelling`
-        self.layer_numbers = _layer_numbers(self.slots)
+        self.layer_numbers = _layer_numbers(self.segments)
         self.excluded: dict[str, Tensor] = {}
         self.projection: BoundProjection | None = None
         self.has_dropout = False
@@ -130,12 +130,12 @@ class Stack:
         """How many numbers are summed for an example: the entries of its gradient or of its projection."""
         return self.theta.shape[1] if self.projection is None else self.projection.columns
 
-    def view(self, flat: Tensor, slot: Slot) -> Tensor:
-        """Return the columns of `flat` (rows, trainable) that belong to `slot`, as (rows, *shape of the parameter).
+    def view(self, flat: Tensor, segment: Segment) -> Tensor:
+        """Return the columns of `flat` (rows, trainable) that belong to `segment`, as (rows, *shape of the parameter).
 
         The result is a view: it shares the memory of `flat`.
         """
-        return flat[:, slot.start : slot.stop].view(len(flat), *slot.shape)
+        return flat[:, segment.start : segment.stop].view(len(flat), *segment.shape)
 
     def load(self, modules: Sequence[nn.Module]) -> None:
         """Copy the trainable parameters of `modules` into `theta`, and stack frozen ones that differ between modules.
@@ -143,7 +143,7 @@ class Stack:
         Frozen parameters that are equal in all modules are not copied: those of `self.module` are used. Raise
         `WrongInput` if the modules differ in the shape of a parameter, or in which parameters are frozen.
         """
-        trainable = {slot.name: slot for slot in self.slots}
+        trainable = {segment.name: segment for segment in self.segments}
         others = [dict(module.named_parameters()) for module in modules]
         for name, parameter in self.module.named_parameters():
             values = []
@@ -170,19 +170,19 @@ class Stack:
         never less. The result is in `excluded`.
         """
         trained: dict[int, Tensor] = {}
-        for slot in self.slots:
-            any_trained = self.view(mask, slot).flatten(1).any(1)
-            layer = self.layer_numbers[slot.name]
+        for segment in self.segments:
+            any_trained = self.view(mask, segment).flatten(1).any(1)
+            layer = self.layer_numbers[segment.name]
             trained[layer] = trained[layer] | any_trained if layer in trained else any_trained
-        for slot in self.slots:
-            flags = trained[self.layer_numbers[slot.name]]
+        for segment in self.segments:
+            flags = trained[self.layer_numbers[segment.name]]
             if not bool(flags.all()):
-                self.excluded[slot.name] = flags[:, None].to(self.dtype)
+                self.excluded[segment.name] = flags[:, None].to(self.dtype)
 
     def parameter(self, parameter: Tensor | None) -> tuple[str | None, Tensor | None]:
         """Return the name (None if frozen) and the stacked values of a parameter of `self.module`.
 
-        The name is the parameter's name in `slots`. The values are (models, *shape), or (1, *shape) for a frozen
+        The name is the parameter's name in `segments`. The values are (models, *shape), or (1, *shape) for a frozen
         parameter that is equal in all models. A `parameter` of None, such as an absent bias, gives (None, None).
         """
         if parameter is None:
@@ -268,9 +268,9 @@ class Stack:
             trained = copy.deepcopy(module)
             named = dict(trained.named_parameters())
             with torch.no_grad():
-                for slot in self.slots:
-                    values = theta[at, slot.start : slot.stop].view(slot.shape)
-                    named[slot.name].copy_(values.to(named[slot.name]))
+                for segment in self.segments:
+                    values = theta[at, segment.start : segment.stop].view(segment.shape)
+                    named[segment.name].copy_(values.to(named[segment.name]))
             copies.append(trained)
         return copies
 
@@ -313,23 +313,23 @@ def check_unmodified(values: Tensor, version: int) -> None:
         )
 
 
-def _slots(named: dict[str, nn.Parameter]) -> Iterator[Slot]:
+def _segments(named: dict[str, nn.Parameter]) -> Iterator[Segment]:
     start = 0
     for name, parameter in named.items():
         if parameter.requires_grad:
             stop = start + math.prod(parameter.shape)
-            yield Slot(name, tuple(parameter.shape), start, stop)
+            yield Segment(name, tuple(parameter.shape), start, stop)
             start = stop
 
 
-def _layer_numbers(slots: list[Slot]) -> dict[str, int]:
-    """Return, by parameter name, the number (from 0, in order of `slots`) of its layer, the module that owns it."""
+def _layer_numbers(segments: list[Segment]) -> dict[str, int]:
+    """Return, by parameter name, the number (from 0, in order of `segments`) of its layer, the module that owns it."""
     owners: dict[str, int] = {}
-    return {slot.name: owners.setdefault(slot.name.rpartition(".")[0], len(owners)) for slot in slots}
+    return {segment.name: owners.setdefault(segment.name.rpartition(".")[0], len(owners)) for segment in segments}
 
 
-def _dtype(slots: list[Slot], named: dict[str, nn.Parameter]) -> torch.dtype:
-    kinds = {named[slot.name].dtype for slot in slots}
+def _dtype(segments: list[Segment], named: dict[str, nn.Parameter]) -> torch.dtype:
+    kinds = {named[segment.name].dtype for segment in segments}
     if not kinds:
         raise WrongInput("expected a module with trainable parameters, got none")
     if len(kinds) > 1 or not next(iter(kinds)).is_floating_point:

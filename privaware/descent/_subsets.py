@@ -46,7 +46,7 @@ def settings_digest(
     facts: list[Any] = ["exact sums", *(repr(item) for item in (*fields, *more))]
     functions = (recipe.loss, recipe.augment)
     facts += [code_facts(item) for item in functions]
-    facts += [population.noise, population.lr, population.norm, rows, repr(stack.slots), stack.models]
+    facts += [population.noise, population.lr, population.norm, rows, repr(stack.segments), stack.models]
     if stack.key is not None:
         facts += ["keyed draws"]
     if mask is not None:

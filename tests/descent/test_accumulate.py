@@ -28,7 +28,7 @@ def test_p6_a_nonfinite_example_adds_nothing(value, capturing):
     stack = stacked([module])
     total = torch.zeros_like(stack.theta)
     accumulate(stack, cross_entropy, Batch((x,), y, 6), flat(0.5), 0.5, total, capturing=capturing)
-    actual = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
+    actual = {segment.name: stack.view(total, segment)[0] for segment in stack.segments}
     if value == 1e38:
         assert all(torch.isfinite(part).all() for part in actual.values())
     else:

@@ -89,10 +89,10 @@ def test_rules_agree_with_autograd(kind, models, copies, way, monkeypatch):
         raised = 5e-4 if way == "overlaps" else 2e-5
         torch.testing.assert_close(actual, norms, rtol=raised, atol=1e-6)
         assert (actual >= norms * (1 - 2e-5)).all()
-        for slot in stack.slots:
-            outputs = stack.view(total, slot)[at].cpu()
+        for segment in stack.segments:
+            outputs = stack.view(total, segment)[at].cpu()
             near = {"rtol": 1e-4, "atol": max(1e-5, 0.3 * raised * rows)}
-            torch.testing.assert_close(outputs, expected[slot.name], **near)
+            torch.testing.assert_close(outputs, expected[segment.name], **near)
 
 
 def slow_sums_of_copies(module, x, y, copies):

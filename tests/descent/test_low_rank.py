@@ -23,7 +23,7 @@ from privaware.descent import (
 from privaware.descent import _low_rank as module_under_test
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._layers.rules import stacked
-from privaware.descent._stack import Slot
+from privaware.descent._stack import Segment
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
 from privaware.noise import Rng
@@ -94,15 +94,15 @@ def by_autograd(stack, net, model, x, y):
     named = dict(net.named_parameters())
     for example, label in zip(x, y, strict=True):
         leaves, values = [], {}
-        for slot in stack.slots:
-            weight, factors = named[slot.name].detach(), projection.factors.get(slot.name)
+        for segment in stack.segments:
+            weight, factors = named[segment.name].detach(), projection.factors.get(segment.name)
             if factors is None:
                 leaves.append(weight.clone().requires_grad_())
-                values[slot.name] = leaves[-1]
+                values[segment.name] = leaves[-1]
                 continue
             left, right = (part[model].clone().requires_grad_() for part in (factors.left, factors.right))
             constant = weight.flatten(1) - (left @ right).detach()
-            values[slot.name] = (left @ right + constant).view(weight.shape)
+            values[segment.name] = (left @ right + constant).view(weight.shape)
             leaves += [left, right]
         outputs = torch.func.functional_call(net, values, (example[None],))
         gradients = torch.autograd.grad(cross_entropy(outputs, label[None]).sum(), leaves)
@@ -129,12 +129,12 @@ def test_clipped_sums_equal_autograd_through_the_factors(kind, copies):
         assert float(norms.max()) > 0.3
 
 
-def always(slot, rank, sides):
+def always(segment, rank, sides):
     """Factors for every matrix, however small."""
-    out, *wide = slot.shape
-    width = (slot.stop - slot.start) // out
-    left = Slot(f"{slot.name}/left", (out, rank), 0, out * rank)
-    return (left, Slot(f"{slot.name}/right", (rank, *wide), 0, rank * width))
+    out, *wide = segment.shape
+    width = (segment.stop - segment.start) // out
+    left = Segment(f"{segment.name}/left", (out, rank), 0, out * rank)
+    return (left, Segment(f"{segment.name}/right", (rank, *wide), 0, rank * width))
 
 
 def one_step(descent, net, x, y, noise=0.0):
@@ -165,10 +165,10 @@ def test_parameters_without_factors_get_their_own_gradient():
     settings = {"sampler": FullBatch(), "clip": flat(float("inf"))}
     plain = one_step(recipe(**settings), net, x, y)
     low = one_step(recipe(**settings, projection=low_rank(3)), net, x, y)
-    slots = [slot for slot in low.stack.slots if slot.name not in low.stack.projection.factors]
-    assert {slot.name for slot in slots} == {"0.bias", "4.weight", "4.bias"}
-    for slot in slots:
-        part = slice(slot.start, slot.stop)
+    segments = [segment for segment in low.stack.segments if segment.name not in low.stack.projection.factors]
+    assert {segment.name for segment in segments} == {"0.bias", "4.weight", "4.bias"}
+    for segment in segments:
+        part = slice(segment.start, segment.stop)
         torch.testing.assert_close(low.state.theta[:, part], plain.state.theta[:, part])
 
 
@@ -193,13 +193,13 @@ def test_factors_follow_the_change_of_the_weights():
     stack = projected([network("linear")], low_rank(2))
     generator = torch.Generator().manual_seed(0)
     change = torch.randn(10, 2, generator=generator) @ torch.randn(2, 24, generator=generator)
-    slot = stack.slots[0]
-    matrix = stack.view(stack.theta, slot)[0]
+    segment = stack.segments[0]
+    matrix = stack.view(stack.theta, segment)[0]
     before = matrix / matrix.norm()
     change *= -2 * (before * change).sum() / change.square().sum()  # then the sum has length 1 again
     matrix.copy_(3 * (before + change))
     stack.projection.refresh(None, 1)
-    factors = stack.projection.factors[slot.name]
+    factors = stack.projection.factors[segment.name]
     inside = factors.left[0] @ factors.left[0].T @ change @ factors.right[0].T @ factors.right[0]
     torch.testing.assert_close(inside, change, atol=1e-5, rtol=1e-4)
 

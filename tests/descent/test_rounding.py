@@ -162,10 +162,10 @@ def test_p39_no_group_sum_rounds_more_than_its_bound(kind, limit, monkeypatch):
     uses = tape.per_example_gradients(outputs, output_gradient(cross_entropy, outputs, y, len(x)))
     factors = torch.rand(len(x), generator=torch.Generator().manual_seed(1))
     bound = (len(x) + 3) * UNIT / (1 - (len(x) + 3) * UNIT)
-    for slot in stack.slots:
-        for part in combined(uses[slot.name]):
+    for segment in stack.segments:
+        for part in combined(uses[segment.name]):
             squares = part.squared_norms()
-            total = torch.zeros(1, *slot.shape)
+            total = torch.zeros(1, *segment.shape)
             part.add_sum(factors, total)
             target = total if part.part is None else total[:, part.part]
             each = part.materialise().double().flatten(1)

@@ -122,7 +122,7 @@ def test_saved_plan_is_followed(frame: pd.DataFrame, schema: Schema, tmp_path: P
 
 def test_plan_keeps_the_bins_it_buys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binned = Choice(learner="linear", releases=("bins",))
-    monkeypatch.setattr("privaware.workflow.run.training_plan.choose", lambda *facts, **more: binned)
+    monkeypatch.setattr("privaware.workflow.run.training_plan.choose_with_texts", lambda *facts, **more: binned)
     chosen = fit("wisconsin", epsilon=1.0, plan=tmp_path / "plan.toml", dry_run=True)
     assert any(line.startswith("release bins of numbers") for line in chosen.plan)
     followed = fit("wisconsin", epsilon=1.0, plan=tmp_path / "plan.toml", dry_run=True)
@@ -133,7 +133,7 @@ def test_regression_plan_keeps_its_target_range(
     frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     centred = Choice(learner="linear", releases=("target_range",))
-    monkeypatch.setattr("privaware.workflow.run.training_plan.choose", lambda *facts, **more: centred)
+    monkeypatch.setattr("privaware.workflow.run.training_plan.choose_with_texts", lambda *facts, **more: centred)
     columns = tuple(Column(name=name, low=-1.0, high=1.0) for name in "bcd")
     schema = Schema(columns=columns, target="a", low=-1.0, high=1.0, rows=ROWS)
     options: dict[str, Any] = {

@@ -78,7 +78,7 @@ def test_tf32_runs_store_nodes_as_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
         squares = accumulate(stack, cross_entropy, Batch((x,), y, len(x)), flat(0.5), 0.5, total)
     assert set(stored) == {torch.bfloat16}
     torch.testing.assert_close(squares[:, 0].sqrt(), norms, rtol=TF32_TOLERANCE, atol=0)
-    apart = [(stack.view(total, s)[0] - sums[s.name]).square().sum() for s in stack.slots]
+    apart = [(stack.view(total, s)[0] - sums[s.name]).square().sum() for s in stack.segments]
     assert 0 < float(sum(apart)) ** 0.5 < TF32_TOLERANCE * 0.5 * len(x)
 
 
@@ -106,9 +106,9 @@ def test_models_of_a_stack_convolve_with_their_own_weights(monkeypatch: pytest.M
     total = torch.zeros_like(stack.theta)
     accumulate(stack, cross_entropy, Batch((torch.cat([x, x]),), torch.cat([y, y]), 12), flat(0.5), 0.5, total)
     for at, sums in enumerate(alone):
-        for slot in stack.slots:
-            actual = stack.view(total, slot)[at]
-            torch.testing.assert_close(actual, sums[slot.name], rtol=1e-3, atol=1e-6)
+        for segment in stack.segments:
+            actual = stack.view(total, segment)[at]
+            torch.testing.assert_close(actual, sums[segment.name], rtol=1e-3, atol=1e-6)
 
 
 def test_operations_without_a_kernel_are_left_to_their_layers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,8 +209,8 @@ def test_population_sums_agree_with_each_model_alone(name):
     for at, model in enumerate(population):
         rows = picked[at]
         expected, _ = slow_sum(model, cross_entropy, inputs[rows], goals[rows], norms[at])
-        for slot in stack.slots:
-            torch.testing.assert_close(stack.view(total, slot)[at], expected[slot.name], rtol=2e-5, atol=2e-6)
+        for segment in stack.segments:
+            torch.testing.assert_close(stack.view(total, segment)[at], expected[segment.name], rtol=2e-5, atol=2e-6)
 
 
 SMALL_LIMIT_CASES = {

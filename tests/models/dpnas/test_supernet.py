@@ -94,7 +94,7 @@ def test_operations_outside_the_cell_have_no_gradient(supernet: Supernet, rows: 
     squares = accumulate(stack, cross_entropy, Batch((rows[0],), rows[1], 7), flat(0.5), 0.5, total)
     sums, norms = clipped_sum(supernet.network(cell), cross_entropy, *rows, clipping_norm=0.5)
     torch.testing.assert_close(squares[:, 0].sqrt(), norms)
-    summed = {slot.name: stack.view(total, slot)[0] for slot in stack.slots}
+    summed = {segment.name: stack.view(total, segment)[0] for segment in stack.segments}
     inside = {name for name, edge in supernet.parameter_edges().items() if edge is None or cell[edge[0]] == edge[1]}
     assert all(bool((summed[name] == 0).all()) for name in summed.keys() - inside)
     sizes = sorted(float(summed[name].norm()) for name in inside)
