@@ -66,8 +66,9 @@ def slot_distance(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False)
         first = _gradient_in(0, slots, stack, loss, batch, bf16) if others else stack.theta
         length, largest = first.norm(dim=1), 0.0
         for slot in others[::step]:
-            distance = (_gradient_in(slot, slots, stack, loss, batch, bf16) - first).norm(dim=1) / length
-            largest = max(largest, float(distance.nan_to_num(torch.inf).max()))
+            distance = (_gradient_in(slot, slots, stack, loss, batch, bf16) - first).norm(dim=1)
+            ratio = torch.where(distance == 0, 0.0, distance / length)  # a model may have no gradient at all
+            largest = max(largest, float(ratio.nan_to_num(torch.inf).max()))
     return largest
 
 

@@ -15,6 +15,7 @@ from privaware.descent._layers.rules import stacked
 from privaware.descent._losses import cross_entropy, output_gradient
 from privaware.descent._per_example import combined
 from privaware.descent._rounding import MAX_GROUP_SIZE, POSITION_ROUNDING, ROUNDING, Arithmetic
+from privaware.descent._slot_checks import equal_examples, slot_distance
 from privaware.descent._training import Training, prepare
 from privaware.errors import Refused
 from privaware.noise import Rng
@@ -228,6 +229,26 @@ def test_p39_smaller_microbatches_avoid_uneven_slots(monkeypatch):
     prepared = prepare([linear()], cross_entropy, x, y, "cpu")
     training = Training(recipe(), members([linear()], noise=[1.0]), prepared, rows=200, rng=Rng(0))
     assert 50 <= training.layout.width <= 70
+
+
+def test_p39_model_without_gradient_counts_as_alike_in_all_slots(monkeypatch):
+    """In a population a dead model has gradients of length zero in every slot."""
+    alive, dead = (nn.Sequential(linear(), nn.ReLU()) for _ in range(2))
+    with torch.no_grad():
+        alive[0].bias.fill_(10.0)
+        dead[0].bias.fill_(-100.0)
+    stack = stacked([alive, dead])
+    batch = equal_examples((torch.zeros(1, 8),), torch.zeros(1), slots=20)
+    plain, loss = linear_rule.multiply, lambda outputs, targets: outputs.square().sum(1)
+
+    def uneven(inputs, weights, biases):
+        output = plain(inputs, weights, biases)
+        output[4, 0] *= 1.5  # of the first model
+        return output
+
+    assert slot_distance(stack, loss, batch) == 0.0
+    monkeypatch.setattr(linear_rule, "multiply", uneven)
+    assert 0.1 < slot_distance(stack, loss, batch) < 2.0
 
 
 class RollsFirst(nn.Module):
