@@ -335,16 +335,35 @@ def _check_isolation(cases: Sequence[_Case]) -> None:
     loss may drop an example by comparing it with others, so several other inputs are tried. A loss may compare the
     targets, so they are tried as all 0, as all 1, and as different ones.
     """
-    case, module = cases[0], cases[0].module
-    before = {name: value.clone() for name, value in module.named_buffers()}
+    case = cases[0]
+    before = _buffers(case)
     mixed = synthetic_inputs([case.targets], EXAMPLES)[0]
     alternating = _replaced(case.targets, 1, flipped(case.targets[1]))
     targets = [(each, flipped(each)) for each in (case.targets, flipped(case.targets), alternating, mixed)]
     _expect_alone(case, [tuple(map(flipped, case.inputs)), *(draw.inputs for draw in cases[1:])], targets)
-    for name, value in module.named_buffers():
-        if not torch.equal(value, before[name]):
+    _expect_equal(before, _buffers(case))
+    weights = [(each, each.detach().clone()) for each in case.module.parameters() if each.requires_grad]
+    for parameter, values in weights:  # a step of training does that, and may change what a layer derives from weights
+        parameter.data = values * torch.linspace(0.5, 1.5, values.numel()).to(values).view_as(values)
+    _expect_equal(before, _buffers(case))
+    for parameter, values in weights:
+        parameter.data = values
+
+
+def _buffers(case: _Case) -> dict[str, Tensor]:
+    """Return copies of all buffers of a module after a forward pass."""
+    with torch.no_grad():
+        case.outputs(case.inputs)
+    return {name: value.clone() for name, value in case.module.named_buffers()}
+
+
+def _expect_equal(before: dict[str, Tensor], after: dict[str, Tensor]) -> None:
+    """Raise `Refused` unless a module has the same buffers as before, bit for bit."""
+    for name, value in after.items():
+        if name not in before or not torch.equal(value, before[name]):
             raise Refused(
-                f"buffer {name!r} changes with the examples, which would release them; stop its layer from updating it"
+                f"buffer {name!r} changes in forward passes, so it may show the examples or their number; stop its "
+                "layer from updating it, or call its eval()"
             )
 
 

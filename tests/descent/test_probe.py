@@ -56,6 +56,24 @@ class Remembering(nn.Module):
         return self.inner(inputs)
 
 
+class PowerIteration(nn.Module):
+    """Its buffer stays as it is until the weights change; then it depends on the number of forward passes."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+        with torch.no_grad():
+            self.inner.weight.fill_(1.0)
+        self.register_buffer("direction", torch.full((4,), 0.5))
+
+    def forward(self, inputs):
+        with torch.no_grad():
+            self.direction.copy_(
+                nn.functional.normalize(self.inner.weight.T @ self.inner.weight @ self.direction, dim=0)
+            )
+        return self.inner(inputs) + self.direction.sum()
+
+
 class Idle(nn.Module):
     def __init__(self):
         super().__init__()
@@ -85,11 +103,12 @@ class Opaque(nn.Module):
         (OneForAll(0), "not independent"),
         (OneForAll(-1), "not independent"),
         (Remembering(), "buffer 'seen'"),
+        (PowerIteration(), "buffer 'direction'"),
         (Idle(), "takes no part"),
         (Opaque(), "per-example gradients cannot be computed"),
         (nn.Sequential(nn.LazyLinear(3)), "not initialised"),
     ],
-    ids=["batch norm", "mixing", "first", "last", "remembering", "idle", "opaque", "lazy"],
+    ids=["batch norm", "mixing", "first", "last", "remembering", "power iteration", "idle", "opaque", "lazy"],
 )
 def test_p24_p29_modules_without_bounded_gradients_are_refused(module, words):
     x, y = examples(6)
