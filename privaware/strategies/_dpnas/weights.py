@@ -110,8 +110,8 @@ class SharedWeights:
             parameter.requires_grad_(False)
             parameter.data = stack.tensors[name][0]  # shares memory with the stack, so it sees every step
         edges = supernet.parameter_edges()
-        number = {slot.name: _number(edges[slot.name]) for slot in stack.slots}
-        sizes = [slot.stop - slot.start for slot in stack.slots]
+        number = {segment.name: _number(edges[segment.name]) for segment in stack.segments}
+        sizes = [segment.stop - segment.start for segment in stack.segments]
         owners = np.repeat(list(number.values()), sizes)
         self.owners = torch.from_numpy(owners).to(stack.device)
         self.kinds = 1 + max(number.values())
