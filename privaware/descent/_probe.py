@@ -333,7 +333,8 @@ def _check_isolation(cases: Sequence[_Case]) -> None:
 
     Each example is changed in turn, because a module may compute with the first or the last example of a batch only. A
     loss may drop an example by comparing it with others, so several other inputs are tried. A loss may compare the
-    targets, so they are tried as all 0, as all 1, and as different ones.
+    targets, so they are tried as all 0, as all 1, and as different ones. Buffers are compared once more after the
+    weights changed, because a layer may compute them from the weights in its forward passes, as spectral norm does.
     """
     case = cases[0]
     before = _buffers(case)

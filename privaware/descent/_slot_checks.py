@@ -45,7 +45,8 @@ def alike_in_all_slots(stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf
 
     All batches hold the same example (`equal_examples`). With `bf16` layers compute in bfloat16.
     """
-    with _evaluating(stack.module):
+    with _modes_restored(stack.module):
+        stack.module.eval()  # each example would have its own dropout mask
         norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
     return bool((norms == norms[:, :1]).all())
 
@@ -57,7 +58,8 @@ def slot_distance(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False)
     equal. Of the others, at most `MOST_SLOTS_COMPARED` are compared with the first slot, entry by entry: norms alone
     would hide a change of direction. With `bf16` layers compute in bfloat16.
     """
-    with _evaluating(stack.module):
+    with _modes_restored(stack.module):
+        stack.module.eval()  # each example would have its own dropout mask
         norms = _example_norms(stack, loss, batch, bf16)
         slots = norms.shape[1]
         _, number = norms.transpose(0, 1).flatten(1).unique(dim=0, return_inverse=True)
@@ -94,16 +96,12 @@ def check_neighbours(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = Fal
         changed.append(item.clone())
         first = changed[-1].view(stack.models, slots, -1, *item.shape[1:])[:, 0]
         first.copy_(flipped(first))
-    modes = [(part, part.training) for part in stack.module.modules()]
-    for part, training in modes:
-        part.training = training and not has_dropout(part)
-    try:
+    with _modes_restored(stack.module):
+        for part in stack.module.modules():
+            part.training = part.training and not has_dropout(part)
         before, after = (
             _example_norms(stack, loss, each, bf16)[:, 1:] for each in (batch, replace(batch, inputs=tuple(changed)))
         )
-    finally:
-        for part, training in modes:
-            part.training = training
     if not bool((after - before).abs().le(tolerance * before).all()):
         raise Refused(
             f"the examples are not independent in microbatches of {slots}: another example changed their gradients, so "
@@ -112,10 +110,9 @@ def check_neighbours(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = Fal
 
 
 @contextlib.contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Switch a module to evaluation, because each example would have its own dropout mask, and then back."""
+def _modes_restored(module: nn.Module) -> Iterator[None]:
+    """Restore at the end which parts of `module` are in training mode."""
     modes = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
         yield
     finally:
