@@ -8,8 +8,8 @@ really done.
    uniformly random order of the smaller data. So there is a coupling of the two orders under which at most two slots
    differ. In batches of one shape the numbers computed for an example depend on that example and its slot only. So
    all examples that keep their slots add the same bits. The example that changes its slot may be rounded differently
-   there, by at most `SLOT_ROUNDING` times its norm; `_slot_checks.py` tries this on a synthetic example before training.
-   The last microbatch may be narrower if equal examples give the same bits in all slots of both shapes.
+   there, by at most `SLOT_ROUNDING` times its norm; `_slot_checks.py` tries this on a synthetic example. The last
+   microbatch may be narrower if equal examples give the same bits in all slots of both shapes.
 2. The slots of a microbatch are summed in groups. A group of n examples adds n numbers to each entry, one for each
    example. In any order of addition the sum is wrong by at most gamma(n + 3) times the sum of absolute values, where
    gamma(k) = k u / (1 - k u) and u is the unit roundoff; the 3 covers the rounding of the clipping factor, of the
