@@ -1,4 +1,4 @@
-"""Switch TF32 products on and off, and truncate factors so that a TF32 product does not round them.
+"""Switch TF32 products on and off, truncate factors so that a TF32 product does not round them, and repeat bits.
 
 A TF32 product drops the low 13 mantissa bits of each factor. Truncation changes a factor by up to 2^-10 of its value,
 rounding by up to 2^-11.
@@ -40,6 +40,18 @@ def matmul_precision(precision: str) -> Iterator[None]:
         yield
     finally:
         matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+@contextlib.contextmanager
+def repeatable_convolutions() -> Iterator[None]:
+    """Let cuDNN use only algorithms that give the same bits each time inside the context; then restore its switches."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        cudnn.deterministic, cudnn.benchmark = before
 
 
 def truncated_to_tf32(values: Tensor) -> Tensor:

@@ -52,6 +52,10 @@ class PlainDescent:
     from `lr` to 0. `mixup` is the parameter of the Beta distribution that mixes pairs of examples (0 for no mixing).
     `decay` is the weight decay, and `augment` a function of `_networks/augmentation.py`. `progress` is called after
     each step (`Progress`). If there are fewer rows than `batch`, a batch holds some rows more than once.
+
+    On one GPU two runs with equal seeds return equal weights, unless a layer of the network has no deterministic
+    gradient in PyTorch, such as `nn.AdaptiveAvgPool2d` with windows of unequal size. Whether products use TF32 follows
+    from PyTorch's own switches; by default convolutions do and matrix products do not.
     """
 
     steps: int
@@ -94,6 +98,7 @@ class PlainDescent:
         import torch
 
         from privaware.descent._descent import seeded
+        from privaware.descent._precision import repeatable_convolutions
 
         networks = _Networks(modules, self.device)
         examples = torch.nan_to_num(torch.as_tensor(inputs).to(self.device), nan=0.0, posinf=0.0, neginf=0.0)
@@ -117,7 +122,7 @@ class PlainDescent:
             loss = self._loss(networks, examples, goals, positions, mixture, rng)
             networks.update(loss, lr, self)
 
-        with seeded(rng, self.device):
+        with seeded(rng, self.device), repeatable_convolutions():
             step = take_step
             if networks.theta.is_cuda and self.steps > WARM_UP:
                 step = _captured(take_step, networks.state, rng.torch("initial", self.device))

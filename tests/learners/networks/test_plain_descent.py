@@ -244,6 +244,36 @@ def test_captured_steps_train_as_steps_one_by_one(
         assert np.linalg.norm(one - other) < 0.02 * np.linalg.norm(other - weights(before))
 
 
+def test_convolutions_are_repeatable_and_switches_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    switches, seen = torch.backends.cudnn, []
+
+    def progress(*_: Any) -> None:
+        seen.append((switches.deterministic, switches.benchmark))
+
+    monkeypatch.setattr(switches, "benchmark", True)
+    monkeypatch.setattr(switches, "deterministic", False)
+    x, y = points()
+    PlainDescent(steps=1, batch=8, progress=progress).run(networks(1)[0], x, y, Rng(seed=0))
+    assert seen == [(True, False)]
+    assert (switches.deterministic, switches.benchmark) == (False, True)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("count", [1, 3])
+def test_two_seeded_runs_on_a_gpu_give_equal_bits(count: int) -> None:
+    """Images as large as MNIST's: cuDNN's gradients of filters add in changing order by default."""
+    x = np.random.default_rng(1).normal(size=(2000, 1, 28, 28)).astype(np.float32)
+    described = {"name": "simple_cnn", "filters": [32, 64], "hidden": [128], "inputs": [1, 28, 28], "outputs": 10}
+    descent = PlainDescent(steps=100, batch=256, mixup=1.0, device="cuda", augment=shifted)
+
+    def trained() -> list[np.ndarray]:
+        modules = descent.run_population(networks(count, described), x, np.arange(2000) % 10, Rng(seed=0))
+        return [weights(module.cpu()) for module in modules]
+
+    for one, other in zip(trained(), trained(), strict=True):
+        assert np.array_equal(one, other)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("augment", [shifted, jittered])
 def test_captured_steps_draw_new_augmentation_each_time(augment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
