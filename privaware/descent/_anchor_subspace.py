@@ -17,11 +17,13 @@ Sensitivity in the arithmetic that is really done: residuals are never formed. W
 example's residual, the weighted gradients w g are summed, and so are the weighted coordinates w e. Once a step, in
 float64, V times the sum of w e is subtracted from the sum of w g.
 
-1. The residual's norm follows from |g|^2 - |e|^2 by Pythagoras. V is orthonormal and e is computed in float64, so this
-   difference is wrong by less than 2^-20 |g|^2. But |g| is a measured norm. The gradient that is projected to e and the
-   gradient that is summed may each differ from g by `POSITION_ROUNDING * |g|` (see `_rounding.py`), so they differ from
-   each other by up to 2^-8 |g|, and |g|^2 is wrong by little more than 2^-8 |g|^2. `SQUARE_SLACK` (a fraction of |g|^2)
-   and `LENGTH_SLACK` (a fraction of |g|) are twice as large as these errors.
+1. The residual's norm follows from |g|^2 - |e|^2 by Pythagoras. For any matrix V and e = V^T g, the squared norm of
+   g - V e is |g|^2 - |e|^2 + e^T (V^T V - I) e. The Frobenius norm of V^T V - I is measured, and at most `ORTHONORMAL`
+   (2^-26), or V comes from Householder QR. e is computed in float64. So the difference |g|^2 - |e|^2 is wrong by less
+   than 2^-20 |g|^2. But |g| is a measured norm. The gradient that is projected to e and the gradient that is summed may
+   each differ from g by `POSITION_ROUNDING * |g|` (see `_rounding.py`), so they differ from each other by up to
+   2^-8 |g|, and |g|^2 is wrong by little more than 2^-8 |g|^2. `SQUARE_SLACK` (a fraction of |g|^2) and `LENGTH_SLACK`
+   (a fraction of |g|) are twice as large as these errors.
 2. The summed vector w g may be longer than the clipped residual, by at most the factor `CANCELLING`, because a residual
    counts as at least `|g| / CANCELLING`. Both sums round by up to this factor more. So groups of examples are smaller
    (`Arithmetic.cancelling`), and the tolerance for the difference between two places in a microbatch is divided by the
@@ -30,8 +32,9 @@ float64, V times the sum of w e is subtracted from the sum of w g.
    most sqrt(2) times the lattice error of one sum. `Arithmetic.rounding` allows for the rounding of norms, which point
    1 covers already; this surplus allowance is larger than the additional lattice error.
 
-Memory: the basis takes 8 bytes for each parameter and direction of its block, and twice as much while it is computed.
-Per-example gradients are materialised in slices only; the coordinates of all examples are kept.
+Memory: the basis takes 8 bytes for each parameter and direction of its block, and twice as much while it is computed,
+besides some copies of one block. Per-example gradients are materialised in slices only; the coordinates of all
+examples are kept.
 """
 
 from __future__ import annotations
@@ -48,10 +51,10 @@ from torch import Tensor
 
 from privaware._validate import expect_between, expect_count
 from privaware.descent._accumulate import Batch, Gradients, add_sums, example_gradients, squared_norms, zero_others
+from privaware.descent._cholesky import inverse_factor
 from privaware.descent._clip import Clip
 from privaware.descent._example_draws import ExampleDraws
 from privaware.descent._example_slices import example_slices
-from privaware.descent._per_example import PerExampleGradient
 from privaware.descent._stack import Segment, Stack
 from privaware.noise import Rng
 
@@ -63,6 +66,18 @@ SQUARE_SLACK = 2.0**-7
 
 LENGTH_SLACK = 2.0**-7
 """Fraction of the gradient's norm that is added to the norm of its residual."""
+
+ORTHONORMAL = 2.0**-26
+"""Largest Frobenius norm of V^T V - I at which the columns of V count as orthonormal.
+
+The squared norm of a residual may be wrong by 2^-20 |g|^2, see point 1 above; this part of the error is 64 times less.
+"""
+
+CHOLESKY_STEPS = 4
+"""Largest number of steps of Cholesky QR for a basis; if the columns are not orthonormal then, Householder QR is used.
+
+Bases that are computed in float32 take two or three steps.
+"""
 
 FLOATS_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 """Largest number of floats of public per-example gradients to materialise at once, by device type."""
@@ -178,19 +193,19 @@ class AnchorSubspace:
         for _, basis in self.bases:
             basis.normal_(generator=generator)
         for _ in range(self.settings.power):
-            products = [torch.zeros_like(basis) for _, basis in self.bases]
+            starts = [basis.to(self.stack.dtype) for _, basis in self.bases]
+            products = [torch.zeros_like(start) for start in starts]
             for gradients in self._public_gradients(loss, step):
-                for (block, basis), product in zip(self.bases, products, strict=True):
-                    anchors = torch.cat([gradients[segment.name] for segment in block.segments], 2)
-                    product.baddbmm_(anchors.mT, anchors @ basis)
+                for anchors, start, product in zip(gradients, starts, products, strict=True):
+                    product.baddbmm_(anchors.mT, anchors @ start)
             for (_, basis), product in zip(self.bases, products, strict=True):
                 basis.copy_(_orthonormal(product))
 
-    def _public_gradients(self, loss: Any, step: int) -> Iterator[dict[str, Tensor]]:
+    def _public_gradients(self, loss: Any, step: int) -> Iterator[list[Tensor]]:
         """Yield per-example gradients of `loss` on the public examples, for one slice of the examples at a time.
 
-        A slice is a dictionary from parameter names to float64 tensors (models, examples, entries of the flattened
-        parameter). Every model gets the same examples. Dropout masks depend on `step`.
+        A slice is a list with a tensor (models, examples, parameters of the block) for each block. Every model gets the
+        same examples. Dropout masks depend on `step`.
         """
         numbers = torch.arange(len(self.labels), device=self.stack.device)
         models, width = self.stack.theta.shape
@@ -202,10 +217,7 @@ class AnchorSubspace:
             batch = Batch(inputs, labels, len(labels), draws=self._draws(numbers[some], step))
             uses = example_gradients(self.stack, loss, batch)
             with torch.no_grad():
-                yield {
-                    segment.name: self._materialised(uses.get(segment.name, ()), segment, len(labels))
-                    for segment in self.stack.segments
-                }
+                yield [self._materialised(uses, block, len(labels) // models) for block in self.blocks]
 
     def _draws(self, numbers: Tensor, step: int) -> ExampleDraws | None:
         """Return the draws of dropout masks at `step` for the public examples `numbers`, which count from 0.
@@ -216,11 +228,16 @@ class AnchorSubspace:
         key, models = self.stack.key, self.stack.models
         return None if key is None else key.draws(torch.cat([-1 - numbers] * models), step, models)
 
-    def _materialised(self, uses: Sequence[PerExampleGradient], segment: Segment, examples: int) -> Tensor:
-        gradients = torch.zeros(examples, *segment.shape, dtype=torch.float64, device=self.stack.device)
-        for use in uses:
-            (gradients if use.part is None else gradients[:, use.part]).copy_(use.materialise())
-        return gradients.view(self.stack.models, -1, segment.stop - segment.start)
+    def _materialised(self, gradients: Gradients, block: _Block, examples: int) -> Tensor:
+        """Return `gradients` of the parameters of `block`, as a tensor (models, examples, parameters)."""
+        models = self.stack.models
+        out = torch.zeros(models, examples, block.size, dtype=self.stack.dtype, device=self.stack.device)
+        for segment in block.segments:
+            for use in gradients.get(segment.name, ()):
+                first, last = _rows_of(segment, use.part)
+                part = out[:, :, first - block.parameters.start : last - block.parameters.start]
+                part.copy_(use.materialise().reshape(part.shape))
+        return out
 
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
@@ -321,13 +338,23 @@ def _residual_lengths(squares: Tensor, embedded: Tensor) -> Tensor:
 
 
 def _orthonormal(vectors: Tensor) -> Tensor:
-    """Return orthonormal columns (models, parameters, directions) that span the columns of `vectors`.
+    """Return float64 orthonormal columns (models, parameters, directions) that span the columns of `vectors`.
 
-    Entries of `vectors` that are not finite count as 0.
+    Entries of `vectors` that are not finite count as 0. If columns of a model depend on each other, further columns are
+    added. The Frobenius norm of V^T V - I is at most `ORTHONORMAL` for each returned matrix V, unless Cholesky QR does
+    not reach this; then the columns come from Householder QR.
     """
-    vectors = vectors.nan_to_num(0.0, 0.0, 0.0)
+    vectors = vectors.double().nan_to_num(0.0, 0.0, 0.0)
     largest = vectors.abs().amax((1, 2), keepdim=True).clamp_min(torch.finfo(vectors.dtype).tiny)
-    return torch.linalg.qr(vectors / largest).Q
+    vectors = vectors / largest
+    columns, unit = vectors, torch.eye(vectors.shape[2], dtype=vectors.dtype, device=vectors.device)
+    for step in range(CHOLESKY_STEPS + 1):
+        gram = columns.mT @ columns
+        if bool((torch.linalg.matrix_norm(gram - unit) <= ORTHONORMAL).all()):
+            return columns
+        if step < CHOLESKY_STEPS:
+            columns = columns @ inverse_factor(gram, vectors.shape[1])
+    return torch.linalg.qr(vectors).Q
 
 
 def _random_labels(classes: int, examples: int, stack: Stack, generator: torch.Generator) -> Tensor:

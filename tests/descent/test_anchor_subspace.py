@@ -24,8 +24,9 @@ from privaware.descent import (
 )
 from privaware.descent import _anchor_subspace as module_under_test
 from privaware.descent._accumulate import Batch, accumulate
-from privaware.descent._anchor_subspace import CANCELLING, _residual_lengths
+from privaware.descent._anchor_subspace import CANCELLING, ORTHONORMAL, _orthonormal, _residual_lengths
 from privaware.descent._layers.rules import stacked
+from privaware.descent._precision import matmul_precision
 from privaware.descent._rounding import ROUNDING
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
@@ -54,8 +55,8 @@ def settings(count=30, **changes):
     return anchored(**chosen)
 
 
-def projected(nets, chosen, seed=0):
-    stack = stacked(nets)
+def projected(nets, chosen, seed=0, device="cpu"):
+    stack = stacked(nets, device=device)
     stack.projection = chosen.bind(stack, Rng(seed))
     stack.projection.refresh(cross_entropy, 0)
     return stack
@@ -103,13 +104,100 @@ def test_bases_are_orthonormal_and_span_the_public_gradients():
     projection = stack.projection
     assert [block.stop - block.start for block in projection.blocks] == [4, 4]
     basis = basis_of(projection)
-    torch.testing.assert_close(basis.T @ basis, torch.eye(8, dtype=torch.float64), atol=1e-12, rtol=0)
+    torch.testing.assert_close(basis.T @ basis, torch.eye(8, dtype=torch.float64), atol=ORTHONORMAL, rtol=0)
     x, _ = examples(4, 9)
     anchors = plain_gradients(network(), x, projection.labels)
     for block in projection.blocks:
         own = torch.zeros_like(anchors)
         own[:, block.parameters] = anchors[:, block.parameters]
         torch.testing.assert_close(own @ basis @ basis.T, own, atol=1e-5, rtol=1e-4)
+
+
+def vectors(kind):
+    """(1, 60, 9) of full or lower rank."""
+    generator = torch.Generator().manual_seed(0)
+    tall, square = (torch.randn(1, size, 9, generator=generator, dtype=torch.float64) for size in (60, 9))
+    if kind in ("near dependent", "rank 4"):
+        sizes = torch.logspace(0, -10, 9) if kind == "near dependent" else torch.tensor([1.0] * 4 + [0.0] * 5)
+        return torch.linalg.qr(tall).Q @ (sizes.double()[:, None] * square)
+    if kind == "equal columns":
+        return tall[:, :, [0, 0, 0, 1, 2, 3, 4, 5, 6]]
+    if kind == "rows of zeros":
+        tall[:, 4:] = 0
+    return tall * {"zeros": 0.0, "tiny": 1e-300, "huge": 1e300}.get(kind, 1.0)
+
+
+KINDS = ("random", "near dependent", "rank 4", "equal columns", "rows of zeros", "zeros", "tiny", "huge")
+
+
+def expect_orthonormal_span(found, of):
+    unit = torch.eye(found.shape[2], dtype=torch.float64, device=found.device)
+    assert found.dtype == torch.float64
+    assert bool((torch.linalg.matrix_norm(found.mT @ found - unit) <= 1.01 * ORTHONORMAL).all())
+    of = of / of.abs().amax((1, 2), keepdim=True).clamp_min(1e-300)
+    torch.testing.assert_close(found @ (found.mT @ of), of, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_orthonormal_columns_span_vectors_of_any_rank(kind):
+    expect_orthonormal_span(_orthonormal(vectors(kind)), vectors(kind))
+
+
+def test_orthonormal_columns_of_one_model_of_a_low_rank():
+    both = torch.cat([vectors("zeros"), vectors("random")])
+    expect_orthonormal_span(_orthonormal(both), both)
+
+
+def test_vectors_that_are_not_finite_count_as_zeros():
+    given = vectors("random")
+    given[0, 0, 0], given[0, 1, 1] = math.nan, math.inf
+    expect_orthonormal_span(_orthonormal(given), given.nan_to_num(0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["random", "near dependent", "rank 4", "rows of zeros", "zeros"])
+def test_float32_vectors_need_householder_qr_for_zeros_only(kind, monkeypatch):
+    """Rounding fills the columns that a low rank leaves free, but no rows of zeros."""
+    given, calls, qr = vectors(kind).float(), [], torch.linalg.qr
+    monkeypatch.setattr(torch.linalg, "qr", lambda values: calls.append(None) or qr(values))
+    _orthonormal(given)
+    assert bool(calls) == ("zeros" in kind)
+
+
+def test_householder_qr_replaces_columns_that_fail_the_check(monkeypatch):
+    for wrong in (1.0 + 1e-8, 0.0, math.nan):
+        factor = torch.eye(9, dtype=torch.float64) * wrong
+        monkeypatch.setattr(module_under_test, "inverse_factor", lambda gram, rows, factor=factor: factor)
+        expect_orthonormal_span(_orthonormal(vectors("random")), vectors("random"))
+
+
+@pytest.mark.parametrize("changes", [{"classes": 1}, {"inputs": lambda: torch.zeros(30, 24)}, {"directions": 40}])
+def test_bases_are_orthonormal_if_gradients_are_alike_or_zero(changes):
+    projection = projected([network("linear")], settings(blocks=4, **changes)).projection
+    basis = basis_of(projection)
+    torch.testing.assert_close(basis.T @ basis, torch.eye(len(basis.T), dtype=torch.float64), atol=ORTHONORMAL, rtol=0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", KINDS)
+def test_orthonormal_columns_on_a_gpu_span_the_vectors(kind):
+    given = vectors(kind).cuda()
+    expect_orthonormal_span(_orthonormal(given), given)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", ["convolutions", "linear"])
+def test_bases_on_a_gpu_span_what_those_on_a_cpu_span(kind):
+    """As many directions as public gradients, whose span the random start does not change."""
+    found, chosen = [], settings(count=4, directions=1000)
+    labels = projected([network(kind)], chosen).projection.labels
+    for device in ("cpu", "cuda"):
+        with matmul_precision("float32"):
+            stack = projected([network(kind)], chosen, device=device)
+            stack.projection.labels = labels.to(device)
+            stack.projection.refresh(cross_entropy, 0)
+            basis = basis_of(stack.projection).cpu()
+            found.append(basis @ basis.T)
+    torch.testing.assert_close(*found, atol=1e-4, rtol=0)
 
 
 def test_slices_of_public_examples_give_the_same_subspace(monkeypatch):
@@ -152,7 +240,7 @@ def test_biased_with_all_directions_is_dpsgd_in_distribution():
     torch.testing.assert_close(projection.gradient(rotated.calls[0][0]), plain.calls[0][0], atol=1e-4, rtol=1e-3)
     assert rotated.calls[0][1:] == plain.calls[0][1:]
     basis = basis_of(projection)
-    torch.testing.assert_close(basis @ basis.T, torch.eye(len(basis), dtype=torch.float64), atol=1e-10, rtol=0)
+    torch.testing.assert_close(basis @ basis.T, torch.eye(len(basis), dtype=torch.float64), atol=ORTHONORMAL, rtol=0)
 
 
 def test_both_parts_are_one_release_of_root_two_times_the_norm():
