@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from privaware import models
 from privaware._validate import expect, expect_count, expect_one_of
 from privaware.descent._accumulate import Batch, Gradients, add_clipped
+from privaware.descent._cholesky import inverse_factor
 from privaware.descent._clip import Clip
 from privaware.descent._example_slices import example_slices
 from privaware.descent._layers.convolution import ConvolutionGradient
@@ -45,6 +46,12 @@ from privaware.noise import Rng
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, models.StandardisedConv2d)
 """Layer types whose weight is treated as a matrix."""
+
+CHOLESKY_STEPS = 3
+"""Number of steps of Cholesky QR that make the factors orthonormal."""
+
+FILL = 2.0**-23
+"""Weight of the columns of the identity matrix in factors; it decides only where a matrix has too low a rank."""
 
 SIDES = ("both", "left")
 """Allowed values of `low_rank.sides`."""
@@ -100,13 +107,16 @@ class LowRank:
         layers: list[Any] = [layer for layer in stack.module.modules() if type(layer) in MATRICES]
         names = {stack.names[id(layer.weight)] for layer in layers if getattr(layer, "groups", 1) == 1}
         self.segments: list[Segment] = []
-        self.factors: dict[str, _Factors] = {}
+        by_shape: dict[tuple[int, int], list[Segment]] = {}
         for segment in stack.segments:
             carriers = _carriers(segment, settings.rank, settings.sides) if segment.name in names else ()
             if carriers:
-                self.factors[segment.name] = _Factors.of(segment, settings.rank, stack)
+                by_shape.setdefault(_matrix_shape(segment), []).append(segment)
             for part in carriers or (segment,):
                 self.segments.append(_after(self.segments, part))
+        self.groups = [_Group.of(segments, settings.rank, stack) for segments in by_shape.values()]
+        by_name = {name: factors for group in self.groups for name, factors in group.factors.items()}
+        self.factors = {segment.name: by_name[segment.name] for segment in stack.segments if segment.name in by_name}
         self.columns = self.segments[-1].stop
         self.tensors = {"reference": stack.theta.clone()}
 
@@ -121,14 +131,20 @@ class LowRank:
         if step == self.settings.warm_up:
             reference.copy_(theta)
         generator = self.rng.torch("initial", str(self.stack.device))
-        for segment in self.stack.segments:
-            factors = self.factors.get(segment.name)
-            if factors is None:
-                continue
-            matrix = self.stack.view(theta, segment).flatten(2)
+        for factors in self.factors.values():
+            factors.right.normal_(generator=generator)
+        matrices = []
+        for group in self.groups:
+            matrix = group.matrices(self.stack, theta)
             if step > self.settings.warm_up:
-                matrix = _normalised(matrix) - _normalised(self.stack.view(reference, segment).flatten(2))
-            factors.update(matrix.nan_to_num(0.0, 0.0, 0.0), generator)
+                matrix = _normalised(matrix) - _normalised(group.matrices(self.stack, reference))
+            matrices.append(matrix.nan_to_num(0.0, 0.0, 0.0))
+        lefts = _orthonormal([m @ group.right.mT for group, m in zip(self.groups, matrices, strict=True)])
+        for group, left in zip(self.groups, lefts, strict=True):
+            group.left.copy_(left)
+        rights = _orthonormal([m.mT @ group.left for group, m in zip(self.groups, matrices, strict=True)])
+        for group, right in zip(self.groups, rights, strict=True):
+            group.right.copy_(right.mT)
 
     def accumulate(
         self, gradients: Gradients, batch: Batch, clip: Clip, norm: Any, total: Tensor, capturing: bool
@@ -180,17 +196,6 @@ class _Factors:
 
     left: Tensor
     right: Tensor
-
-    @classmethod
-    def of(cls, segment: Segment, rank: int, stack: Stack) -> _Factors:
-        out = segment.shape[0]
-        wide = (segment.stop - segment.start) // out
-        return cls(stack.theta.new_zeros(stack.models, out, rank), stack.theta.new_zeros(stack.models, rank, wide))
-
-    def update(self, matrix: Tensor, generator: torch.Generator) -> None:
-        start = torch.empty_like(self.right).normal_(generator=generator)
-        self.left.copy_(torch.linalg.qr(matrix @ start.mT).Q)
-        self.right.copy_(torch.linalg.qr(matrix.mT @ self.left).Q.mT)
 
     def gradients(self, use: PerExampleGradient, examples: int) -> tuple[PerExampleGradient, PerExampleGradient]:
         """Return the per-example gradients with respect to `left` and to `right`.
@@ -251,6 +256,52 @@ class _Factors:
         return by_left @ right + left @ (by_right.flatten(2) - left.mT @ by_left @ right)
 
 
+@dataclass(frozen=True)
+class _Group:
+    """The factors of all matrices of one shape (out x in), so that they are computed together.
+
+    `left` (matrices * models, out, rank) and `right` (matrices * models, rank, in) hold the factors of the matrices at
+    `segments`, all models of the first matrix first.
+    """
+
+    segments: list[Segment]
+    left: Tensor
+    right: Tensor
+
+    @classmethod
+    def of(cls, segments: list[Segment], rank: int, stack: Stack) -> _Group:
+        (out, wide), count = _matrix_shape(segments[0]), len(segments) * stack.models
+        return cls(segments, stack.theta.new_zeros(count, out, rank), stack.theta.new_zeros(count, rank, wide))
+
+    @property
+    def factors(self) -> dict[str, _Factors]:
+        """The factors of each matrix by the name of its parameter; they share memory with those of the group."""
+        lefts, rights = (part.chunk(len(self.segments)) for part in (self.left, self.right))
+        return {of.name: _Factors(left, right) for of, left, right in zip(self.segments, lefts, rights, strict=True)}
+
+    def matrices(self, stack: Stack, theta: Tensor) -> Tensor:
+        """Return the matrices in the parameters `theta` (models, trainable), as (matrices * models, out, in)."""
+        return torch.cat([stack.view(theta, segment).flatten(2) for segment in self.segments])
+
+
+def _orthonormal(groups: Sequence[Tensor]) -> list[Tensor]:
+    """Return float64 orthonormal columns that span the columns of finite matrices (matrices, height, rank) in `groups`.
+
+    The Gram matrices of all groups have one size, so they are factored together. If columns of a matrix depend on each
+    other, further columns are added. No value is read on the host.
+    """
+    columns = [group.double() for group in groups]
+    height = max((group.shape[1] for group in groups), default=1)
+    for step in range(CHOLESKY_STEPS if columns else 0):
+        inverses = inverse_factor(torch.cat([each.mT @ each for each in columns]), height)
+        parts = inverses.split([len(each) for each in columns])
+        columns = [each @ part for each, part in zip(columns, parts, strict=True)]
+        if step == 0:  # independent columns have length 1 now, and columns of zeros are still 0
+            for each in columns:
+                each.diagonal(dim1=1, dim2=2).add_(FILL)
+    return columns
+
+
 def _carriers(segment: Segment, rank: int, sides: str) -> Sequence[Segment]:
     """Return the segments of the low-rank factors whose gradients are released instead of the gradient of one matrix.
 
@@ -259,13 +310,17 @@ def _carriers(segment: Segment, rank: int, sides: str) -> Sequence[Segment]:
     `left` if `sides` is "left". Return no segments if `rank` is not below both sides of the matrix, or if the factors
     do not have fewer entries than the matrix.
     """
-    out, *wide = segment.shape
-    numbers = segment.stop - segment.start
-    width = numbers // out
+    out, width = _matrix_shape(segment)
+    numbers, wide = out * width, segment.shape[1:]
     left = Segment(f"{segment.name}/left", (out, rank), 0, out * rank)
     right = Segment(f"{segment.name}/right", (rank, *wide), 0, rank * width)
     released = (left, right) if sides == "both" else (left,)
     return released if rank < min(out, width) and sum(part.stop for part in released) < numbers else ()
+
+
+def _matrix_shape(segment: Segment) -> tuple[int, int]:
+    """Return the numbers of rows and columns of the parameter at `segment` as a matrix; filters are flattened."""
+    return segment.shape[0], (segment.stop - segment.start) // segment.shape[0]
 
 
 def _after(segments: Sequence[Segment], segment: Segment) -> Segment:

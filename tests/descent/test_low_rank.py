@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -23,6 +25,7 @@ from privaware.descent import (
 from privaware.descent import _low_rank as module_under_test
 from privaware.descent._accumulate import Batch, accumulate
 from privaware.descent._layers.rules import stacked
+from privaware.descent._precision import matmul_precision
 from privaware.descent._stack import Segment
 from privaware.descent._training import Training, prepare
 from privaware.errors import WrongInput
@@ -66,7 +69,19 @@ def standardised():
     )
 
 
-NETWORKS = {"linear": wide, "positions": Tokens, "convolutions": convolutional, "standardised": standardised}
+def repeated():
+    """Shapes of weights come again, and not one after another."""
+    sizes = (24, 10, 8, 10, 8, 10, 3)
+    return nn.Sequential(*[nn.Linear(*pair) for pair in itertools.pairwise(sizes)])
+
+
+NETWORKS = {
+    "linear": wide,
+    "repeated": repeated,
+    "positions": Tokens,
+    "convolutions": convolutional,
+    "standardised": standardised,
+}
 
 
 def network(kind, seed=0):
@@ -81,8 +96,8 @@ def examples(count=ROWS, seed=1):
     return torch.randn(count, 24, generator=generator), torch.randint(3, (count,), generator=generator)
 
 
-def projected(nets, settings, seed=0):
-    stack = stacked(nets)
+def projected(nets, settings, seed=0, device="cpu"):
+    stack = stacked(nets, device=device)
     stack.projection = settings.bind(stack, Rng(seed))
     stack.projection.refresh(None, 0)
     return stack
@@ -202,6 +217,75 @@ def test_factors_follow_the_change_of_the_weights():
     factors = stack.projection.factors[segment.name]
     inside = factors.left[0] @ factors.left[0].T @ change @ factors.right[0].T @ factors.right[0]
     torch.testing.assert_close(inside, change, atol=1e-5, rtol=1e-4)
+
+
+def by_householder(stack, step, generator):
+    """Factors by Householder QR, one matrix after another."""
+    factors = {}
+    for segment in stack.segments:
+        if segment.name not in stack.projection.factors:
+            continue
+        matrix, before = (
+            stack.view(flat, segment).flatten(2) for flat in (stack.theta, stack.projection.tensors["reference"])
+        )
+        if step:
+            norms = (each.norm(dim=(1, 2), keepdim=True) for each in (matrix, before))
+            matrix = matrix / next(norms) - before / next(norms)
+        start = torch.empty_like(stack.projection.factors[segment.name].right).normal_(generator=generator)
+        left = torch.linalg.qr(matrix @ start.mT).Q
+        factors[segment.name] = left, torch.linalg.qr(matrix.mT @ left).Q.mT
+    return factors
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_factors_span_what_householder_qr_spans(kind):
+    stack = projected([network(kind, seed) for seed in (0, 1)], low_rank(2))
+    generator = Rng(0).torch("initial", "cpu")
+    change = torch.randn(stack.theta.shape, generator=torch.Generator().manual_seed(0))
+    for step in (0, 1):
+        stack.theta.add_(0.1 * step * change)
+        if step:
+            stack.projection.refresh(None, step)
+        for name, (left, right) in by_householder(stack, step, generator).items():
+            found = stack.projection.factors[name]
+            torch.testing.assert_close(found.left @ found.left.mT, left @ left.mT, atol=1e-4, rtol=0)
+            torch.testing.assert_close(found.right.mT @ found.right, right.mT @ right, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["zeros", "rank 1", "one row", "one column", "not finite", "unchanged"])
+def test_factors_of_matrices_of_low_rank_are_orthonormal(kind):
+    stack = projected([network("repeated", seed) for seed in (0, 1)], low_rank(3))
+    for segment in stack.segments:
+        values = stack.view(stack.theta, segment)
+        if kind == "rank 1" and values.ndim == 3:
+            values.copy_(values[:, :, :1] * values[:, :1])
+        elif kind == "one row":
+            values[:, 1:] = 0
+        elif kind == "one column" and values.ndim == 3:
+            values[:, :, 1:] = 0
+        elif kind in ("zeros", "not finite"):
+            values[:1] = 0.0 if kind == "zeros" else float("nan")  # of one model
+    stack.projection.refresh(None, 1 if kind == "unchanged" else 0)
+    for factors in stack.projection.factors.values():
+        for part in (factors.left, factors.right.mT):
+            torch.testing.assert_close(part.mT @ part, torch.eye(3).expand(2, 3, 3), atol=1e-5, rtol=0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_factors_on_a_gpu_span_what_those_on_a_cpu_span(kind):
+    """Of matrices with the rank of the factors, whose span the random start does not change."""
+    nets, found = [network(kind, seed) for seed in (0, 1)], []
+    for parameter in (parameter for net in nets for parameter in net.parameters() if parameter.ndim > 1):
+        left, sizes, right = torch.linalg.svd(parameter.data.flatten(1), full_matrices=False)
+        parameter.data.copy_((left[:, :2] * sizes[:2] @ right[:2]).view_as(parameter))
+    for device in ("cpu", "cuda"):
+        with matmul_precision("float32"):
+            factors = projected(nets, low_rank(2), device=device).projection.factors
+        found.append({name: (each.left @ each.left.mT, each.right.mT @ each.right) for name, each in factors.items()})
+    for name, projectors in found[0].items():
+        for one, other in zip(projectors, found[1][name], strict=True):
+            torch.testing.assert_close(one, other.cpu(), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["linear", "convolutions"])
