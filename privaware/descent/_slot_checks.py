@@ -12,18 +12,17 @@ Only the shapes and types of a training's examples are used, so the results depe
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
-from privaware.descent._layers.dropout import has_dropout
-from privaware.descent._probe import flipped, synthetic_inputs
+from privaware.descent._layers.dropout import without_dropout
 from privaware.descent._stack import Stack
+from privaware.descent._synthetic_examples import flipped, synthetic_inputs
 from privaware.errors import Refused
 
 MOST_SLOTS_COMPARED = 16
@@ -52,7 +51,7 @@ def alike_in_all_slots(
     over slots may differ from the gradient in the first slot by at most `tolerance` times its norm. `groups` is as in
     `slot_distance`. With `bf16` layers compute in bfloat16.
     """
-    with _without_dropout(stack.module):
+    with without_dropout(stack.module):
         results = [_norms_and_means(stack, loss, batch, groups, bf16) for batch in batches]
         first = _gradient_in(0, stack, loss, batches[0], bf16)
     norms = torch.cat([norms for norms, _ in results], 1)
@@ -70,7 +69,7 @@ def slot_distance(stack: Stack, loss: Loss, batch: Batch, *, groups: int, bf16: 
     squared norm are compared one by one too, at most `MOST_SLOTS_COMPARED` of them. With `bf16` layers compute in
     bfloat16.
     """
-    with _without_dropout(stack.module):
+    with without_dropout(stack.module):
         norms, means = _norms_and_means(stack, loss, batch, groups, bf16)
         first = _gradient_in(0, stack, loss, batch, bf16)
         _, number = norms.transpose(0, 1).flatten(1).unique(dim=0, return_inverse=True)
@@ -99,7 +98,7 @@ def check_neighbours(
     valid = torch.ones(stack.models, slots, dtype=stack.dtype, device=stack.device)
     valid[:, 0] = 0
     batch = replace(batch, valid=valid.flatten())
-    with _without_dropout(stack.module):
+    with without_dropout(stack.module):
         (before, means), (after, changed_means) = (
             _norms_and_means(stack, loss, each, groups, bf16) for each in (batch, replace(batch, inputs=tuple(changed)))
         )
@@ -109,19 +108,6 @@ def check_neighbours(
             f"the examples are not independent in microbatches of {slots}: another example changed their gradients, so "
             "no per-example gradient can be bounded; remove what computes over the batch dimension"
         )
-
-
-@contextlib.contextmanager
-def _without_dropout(module: nn.Module) -> Iterator[None]:
-    """Switch off dropout in `module`, because each example would have its own mask; restore all modes at the end."""
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        for part, training in modes:
-            part.training = training and not has_dropout(part)
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 def _norms_and_means(stack: Stack, loss: Loss, batch: Batch, groups: int, bf16: bool) -> tuple[Tensor, Tensor]:
