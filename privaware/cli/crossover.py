@@ -71,7 +71,7 @@ def crossover(
         say=say,
         **run_options,
     )
-    lines = [] if result.crossover is None else [f"Crossover epsilon: {result.crossover.sentence}"]
+    lines = [] if result.crossover is None else [result.crossover.sentence]
     for low, high in zip(result.curves["simple"], result.curves["complex"], strict=True):
         lines.append(f"epsilon {low.x:g}: simple {_score(low)}, complex {_score(high)}")
     if result.crossover is not None and result.repeats > 1:

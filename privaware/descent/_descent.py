@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from privaware.descent._clip import check_clip, per_layer
+from privaware.descent._isolation_checks import check_augment
 from privaware.descent._layer_checks import check_layers
 from privaware.descent._layers.padded_population import PaddedPopulation, stackable_groups
 from privaware.descent._loop import Callbacks, train_to_end
 from privaware.descent._population import Member
 from privaware.descent._precision import matmul_precision
-from privaware.descent._probe import check_augment
 from privaware.descent._ranks import TrainingJob, prepared_training
 from privaware.descent._recipe import DescentRecipe
 from privaware.descent._training import prepare

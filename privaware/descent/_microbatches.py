@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from privaware.descent._example_draws import ExampleDraws
-from privaware.descent._probe import synthetic_inputs
 from privaware.descent._sampling import Sampler
 from privaware.descent._stack import Stack
+from privaware.descent._synthetic_examples import synthetic_inputs
 from privaware.ranks import Ranks
 
 GROUP_MULTIPLE = 8

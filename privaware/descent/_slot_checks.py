@@ -12,22 +12,24 @@ Only the shapes and types of a training's examples are used, so the results depe
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from privaware.descent._accumulate import Batch, Loss, accumulate
 from privaware.descent._clip import flat
-from privaware.descent._layers.dropout import has_dropout
-from privaware.descent._probe import flipped, synthetic_inputs
+from privaware.descent._layers.dropout import without_dropout
 from privaware.descent._stack import Stack
+from privaware.descent._synthetic_examples import flipped, synthetic_inputs
 from privaware.errors import Refused
 
 MOST_SLOTS_COMPARED = 16
-"""Largest number of slots whose gradients are compared entry by entry, if norms differ between slots."""
+"""Largest number of slots whose gradients are compared with the first slot's one by one, if norms differ."""
+
+MOST_NUMBERS = 2**21
+"""Largest number of floats in the means over slots, unless groups of the training need more."""
 
 
 def equal_examples(inputs: Sequence[Tensor], targets: Tensor, *, slots: int, copies: int = 1) -> Batch:
@@ -40,54 +42,51 @@ def equal_examples(inputs: Sequence[Tensor], targets: Tensor, *, slots: int, cop
     return Batch(tuple(items), zeros, slots)
 
 
-def alike_in_all_slots(stack: Stack, loss: Loss, batches: Sequence[Batch], *, bf16: bool = False) -> bool:
+def alike_in_all_slots(
+    stack: Stack, loss: Loss, batches: Sequence[Batch], *, groups: int, tolerance: float, bf16: bool = False
+) -> bool:
     """Return whether the squared gradient norm of an example has the same bits in every slot of all `batches`.
 
-    All batches hold the same example (`equal_examples`). With `bf16` layers compute in bfloat16.
+    All batches hold the same example (`equal_examples`). Its clipped gradients must also have the same direction: means
+    over slots may differ from the gradient in the first slot by at most `tolerance` times its norm. `groups` is as in
+    `slot_distance`. With `bf16` layers compute in bfloat16.
     """
-    with _modes_restored(stack.module):
-        stack.module.eval()  # each example would have its own dropout mask
-        norms = torch.cat([_example_norms(stack, loss, batch, bf16) for batch in batches], 1)
-    return bool((norms == norms[:, :1]).all())
+    with without_dropout(stack.module):
+        results = [_norms_and_means(stack, loss, batch, groups, bf16) for batch in batches]
+        first = _gradient_in(0, stack, loss, batches[0], bf16)
+    norms = torch.cat([norms for norms, _ in results], 1)
+    near = all(_distance(means, first) <= tolerance for _, means in results)
+    return near and bool((norms == norms[:, :1]).all())
 
 
-def slot_distance(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> float:
-    """Return the largest distance between the clipped gradients of an example in two slots, divided by their norm.
+def slot_distance(stack: Stack, loss: Loss, batch: Batch, *, groups: int, bf16: bool = False) -> float:
+    """Return the largest distance found between an example's clipped gradients in two slots, divided by their norm.
 
-    All slots of `batch` hold the same example (`equal_examples`). Slots with the same bits of the squared norm count as
-    equal. Of the others, at most `MOST_SLOTS_COMPARED` are compared with the first slot, entry by entry: norms alone
-    would hide a change of direction. With `bf16` layers compute in bfloat16.
+    All slots of `batch` hold the same example (`equal_examples`). Each model's slots are cut into `groups` groups, or
+    into more parts of equal size if memory allows. The mean gradient of each part is compared with the gradient in the
+    first slot, entry by entry. A part may be one slot. In larger parts no change of direction can cancel another one:
+    vectors of one norm have a mean of this norm only if they are all equal. Slots that differ in the bits of the
+    squared norm are compared one by one too, at most `MOST_SLOTS_COMPARED` of them. With `bf16` layers compute in
+    bfloat16.
     """
-    with _modes_restored(stack.module):
-        stack.module.eval()  # each example would have its own dropout mask
-        norms = _example_norms(stack, loss, batch, bf16)
-        slots = norms.shape[1]
+    with without_dropout(stack.module):
+        norms, means = _norms_and_means(stack, loss, batch, groups, bf16)
+        first = _gradient_in(0, stack, loss, batch, bf16)
         _, number = norms.transpose(0, 1).flatten(1).unique(dim=0, return_inverse=True)
         others = [int((number == each).nonzero()[0]) for each in number.unique() if each != number[0]]
         step = max(1, -(-len(others) // MOST_SLOTS_COMPARED))
-        first = _gradient_in(0, slots, stack, loss, batch, bf16) if others else stack.theta
-        length, largest = first.norm(dim=1), 0.0
-        for slot in others[::step]:
-            distance = (_gradient_in(slot, slots, stack, loss, batch, bf16) - first).norm(dim=1)
-            ratio = torch.where(distance == 0, 0.0, distance / length)  # a model may have no gradient at all
-            largest = max(largest, float(ratio.nan_to_num(torch.inf).max()))
-    return largest
+        alone = (_gradient_in(slot, stack, loss, batch, bf16) for slot in others[::step])
+        return max(_distance(gradients, first) for gradients in (means, *alone))
 
 
-def _gradient_in(slot: int, slots: int, stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """Return the clipped gradient of the example in one slot of each model, as (models, columns)."""
-    valid = torch.zeros(stack.models, slots, dtype=stack.dtype, device=stack.device)
-    valid[:, slot] = 1
-    total = stack.theta.new_zeros(stack.models, stack.columns)
-    accumulate(stack, loss, replace(batch, valid=valid.flatten()), flat(1.0), 1.0, total, bf16=bf16)
-    return total
-
-
-def check_neighbours(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False, tolerance: float = 0.0) -> None:
-    """Raise `Refused` if another example in the first slot changes the gradient norms of examples in other slots.
+def check_neighbours(
+    stack: Stack, loss: Loss, batch: Batch, *, groups: int, tolerance: float, bf16: bool = False
+) -> None:
+    """Raise `Refused` if another example in the first slot changes the gradients of examples in other slots.
 
     All slots of `batch` hold the same example. A module may behave otherwise in a microbatch of this size than with the
-    few examples of the probe. Squared norms may change by at most `tolerance` times their value. With `bf16` layers
+    few examples of the probe. Squared norms may change by at most `tolerance` times their value, and the means over
+    parts of the other slots by `tolerance` times their norm. `groups` is as in `slot_distance`. With `bf16` layers
     compute in bfloat16.
     """
     slots = batch.examples // stack.models
@@ -96,36 +95,60 @@ def check_neighbours(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = Fal
         changed.append(item.clone())
         first = changed[-1].view(stack.models, slots, -1, *item.shape[1:])[:, 0]
         first.copy_(flipped(first))
-    with _modes_restored(stack.module):
-        for part in stack.module.modules():
-            part.training = part.training and not has_dropout(part)
-        before, after = (
-            _example_norms(stack, loss, each, bf16)[:, 1:] for each in (batch, replace(batch, inputs=tuple(changed)))
+    valid = torch.ones(stack.models, slots, dtype=stack.dtype, device=stack.device)
+    valid[:, 0] = 0
+    batch = replace(batch, valid=valid.flatten())
+    with without_dropout(stack.module):
+        (before, means), (after, changed_means) = (
+            _norms_and_means(stack, loss, each, groups, bf16) for each in (batch, replace(batch, inputs=tuple(changed)))
         )
-    if not bool((after - before).abs().le(tolerance * before).all()):
+    near = (after - before)[:, 1:].abs().le(tolerance * before[:, 1:])
+    if not bool(near.all()) or _distance(changed_means, means) > tolerance:
         raise Refused(
             f"the examples are not independent in microbatches of {slots}: another example changed their gradients, so "
             "no per-example gradient can be bounded; remove what computes over the batch dimension"
         )
 
 
-@contextlib.contextmanager
-def _modes_restored(module: nn.Module) -> Iterator[None]:
-    """Restore at the end which parts of `module` are in training mode."""
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
+def _norms_and_means(stack: Stack, loss: Loss, batch: Batch, groups: int, bf16: bool) -> tuple[Tensor, Tensor]:
+    """Return the squared norms of all examples, and the mean clipped gradients (models, parts, columns) of parts.
 
-
-def _example_norms(stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
-    """Return the squared gradient norms of all examples of `batch`, as (models, slots, norms of an example).
-
-    An example has one norm, or two with the projection `anchored`. NaN becomes 0, and infinity the largest finite
-    number.
+    A model's slots are cut into the smallest parts of equal size whose means have at most `MOST_NUMBERS` floats, or
+    into `groups` parts if that is impossible. The shape of the norms is as in `_accumulated`.
     """
-    unused = stack.theta.new_zeros(stack.models, stack.columns)
-    squares = accumulate(stack, loss, batch, flat(1.0), 1.0, unused, bf16=bf16)
-    return squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
+    slots = batch.examples // stack.models
+    sizes = (size for size in range(1, slots // groups) if slots % size == 0)
+    few = (size for size in sizes if stack.models * slots // size * stack.columns <= MOST_NUMBERS)
+    size = next(few, slots // groups)
+    norms, sums = _accumulated(stack, loss, batch, bf16, slots // size)
+    return norms, sums.div_(size)
+
+
+def _gradient_in(slot: int, stack: Stack, loss: Loss, batch: Batch, bf16: bool) -> Tensor:
+    """Return the clipped gradient of the example in one slot of each model, as (models, 1, columns)."""
+    valid = torch.zeros(stack.models, batch.examples // stack.models, dtype=stack.dtype, device=stack.device)
+    valid[:, slot] = 1
+    return _accumulated(stack, loss, replace(batch, valid=valid.flatten()), bf16)[1]
+
+
+def _distance(gradients: Tensor, first: Tensor) -> float:
+    """Return the largest distance of `gradients` (models, parts, columns) from `first`, divided by the norm of `first`.
+
+    It is infinite if a number is not finite. `first` is (models, 1, columns).
+    """
+    distance = (gradients - first).norm(dim=2)
+    ratio = torch.where(distance == 0, 0.0, distance / first.norm(dim=2))  # a model may have no gradient at all
+    return float(ratio.nan_to_num(torch.inf).max())
+
+
+def _accumulated(stack: Stack, loss: Loss, batch: Batch, bf16: bool, parts: int = 1) -> tuple[Tensor, Tensor]:
+    """Return the squared gradient norms of all examples of `batch`, and sums of clipped gradients.
+
+    The norms are (models, slots, norms of an example): an example has one norm, or two with the projection `anchored`.
+    NaN becomes 0, and infinity the largest finite number. The sums are (models, parts, columns): a model's slots are
+    cut into `parts` parts of equal size.
+    """
+    sums = stack.theta.new_zeros(stack.models * parts, stack.columns)
+    squares = accumulate(stack, loss, batch, flat(1.0), 1.0, sums, bf16=bf16)
+    norms = squares.view(stack.models, -1, squares.shape[1]).nan_to_num_()
+    return norms, sums.view(stack.models, parts, -1)

@@ -180,27 +180,31 @@ class Training:
             microbatch = min(microbatch, math.ceil(slots / shares(self.ranks.size)))
         self.layout = MicrobatchLayout.of(slots, microbatch=microbatch, most=most)
         if self.noisy and self.examples:
-            tolerance = SLOT_ROUNDING / self.projected_cancelling
-            self.layout = self._safe_layout(slots, most, tolerance)
+            self.layout = self._safe_layout(slots, most)
             if has_other_code(self.stack.module):
-                batch = self._alike(self.layout)
-                check_neighbours(self.stack, self.recipe.loss, batch, bf16=self.bf16, tolerance=tolerance)
+                batch, groups = self._alike(self.layout), self.layout.groups
+                tolerance = self.slot_tolerance
+                check_neighbours(
+                    self.stack, self.recipe.loss, batch, groups=groups, tolerance=tolerance, bf16=self.bf16
+                )
         if self.stack.device.type == "cpu" and self.examples and slots <= self.layout.width:
             self.layout = self._with_narrower(arithmetic, self.layout.width, most)
         shape = (self.models * self.layout.groups, self.exact_sum.total.shape[1])
         self.group_sums = torch.zeros(shape, dtype=self.stack.dtype, device=self.stack.device)
 
-    def _safe_layout(self, slots: int, most: int, tolerance: float) -> MicrobatchLayout:
+    def _safe_layout(self, slots: int, most: int) -> MicrobatchLayout:
         """Return `self.layout`, or a layout of smaller microbatches in which gradients hardly depend on the slot.
 
         Libraries may round differently in different slots of a microbatch, and do so for some sizes and not for others.
         The layout is the widest one tried in which the clipped gradients of an example in two slots differ by at most
-        `tolerance` times their norm. All ranks choose the same layout. Raise `Refused` if there is none. The other
+        `slot_tolerance` times their norm. All ranks choose the same layout. Raise `Refused` if there is none. The other
         arguments are as in `MicrobatchLayout.of`.
         """
         for parts in SMALLER_MICROBATCHES:
             layout = MicrobatchLayout.of(slots, microbatch=math.ceil(self.layout.width / parts), most=most)
-            safe = slot_distance(self.stack, self.recipe.loss, self._alike(layout), bf16=self.bf16) <= tolerance
+            batch, groups = self._alike(layout), layout.groups
+            distance = slot_distance(self.stack, self.recipe.loss, batch, groups=groups, bf16=self.bf16)
+            safe = distance <= self.slot_tolerance
             if safe if self.ranks is None else all(self.ranks.gathered(safe)):
                 return layout
         raise Refused(
@@ -235,7 +239,10 @@ class Training:
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False
         batches = [self._alike(replace(layout, group=size)) for size in (*sizes, layout.group)]
-        return alike_in_all_slots(self.stack, self.recipe.loss, batches, bf16=self.bf16)
+        groups, tolerance = layout.groups, self.slot_tolerance
+        return alike_in_all_slots(
+            self.stack, self.recipe.loss, batches, groups=groups, tolerance=tolerance, bf16=self.bf16
+        )
 
     def _shuffle(self) -> None:
         """Put the examples into random order once, for full batches. (Sampled batches are shuffled at each step.)
@@ -265,6 +272,11 @@ class Training:
     def projected_cancelling(self) -> float:
         """Upper bound on `|summed vector| / |released vector|` of one example, which is 1 without a projection."""
         return 1.0 if self.stack.projection is None else self.stack.projection.cancelling
+
+    @property
+    def slot_tolerance(self) -> float:
+        """Largest difference of an example's summed vector between two slots, divided by its norm."""
+        return SLOT_ROUNDING / self.projected_cancelling
 
     @property
     def bf16(self) -> bool:

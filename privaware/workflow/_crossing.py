@@ -41,26 +41,32 @@ class Crossing:
 
     @property
     def sentence(self) -> str:
-        """The crossing in words, with its interval, and a warning if there was only one repeat."""
-        doubt = "one repeat gives no confidence interval, so another run may answer differently"
-        return self._claim if self.confidence else f"{self._claim}; {doubt}"
+        """The crossing and its interval in words, with a warning if there was only one repeat."""
+        if self.confidence is None:
+            return f"{self._claim} One repeat gives no confidence interval, so another run may answer differently."
+        if self.estimate is None:
+            if self.above is None or math.isclose(self.low, self.above):
+                return self._claim
+            sure = f"up to epsilon {self.low:.4g}" if self.low else "at no epsilon tried"
+            return f"{self._claim} Its lead is statistically significant {sure}."
+        if self.high == 0:
+            return self._claim
+        span = f"at least {self.low:.4g}, with no upper bound among the epsilons tried"
+        if self.high is not None:
+            span = f"between {self.low:.4g} and {self.high:.4g}"
+        return f"{self._claim} At {self.confidence:.0%} confidence it is {span}."
 
     @property
     def _claim(self) -> str:
         if self.estimate is None:
-            sentence = f"above {self.above:.4g}; the simple model is better even at the largest epsilon tried"
-            if self.low == self.above:
-                return sentence
-            sure = f"up to epsilon {self.low:.4g}" if self.low else "at no epsilon tried"
-            return f"{sentence}; its lead is statistically significant {sure}"
-        span = f"at least {self.low:.4g}, with no upper bound among the epsilons tried,"
-        if self.high is not None:
-            span = f"between {self.low:.4g} and {self.high:.4g}"
-        span += f" at {self.confidence:.0%} confidence" if self.confidence else " (the nearest epsilons tried)"
+            better = "the simple model is better even at the largest epsilon tried"
+            return f"The crossover epsilon is above {self.above:.4g}: {better}."
         if self.never:
-            sentence = "0; the simple model was better at no epsilon tried"
-            return sentence if self.high == 0 else f"{sentence}; {span}"
-        return f"{self.estimate:.4g}, {span}"
+            return "The crossover epsilon is 0: the simple model was better at no epsilon tried."
+        between = (
+            "" if self.confidence else f", between the epsilons {self.low:.4g} and {self.high:.4g} that were tried"
+        )
+        return f"The crossover epsilon is {self.estimate:.4g}{between}."
 
     def json(self) -> dict[str, Any]:
         """Return the fields, `sentence`, and `never` (whether `estimate` is 0) as plain values for JSON."""

@@ -128,7 +128,7 @@ class Crossover(Summarised):
         return {**ends, "models": [each.name for each in self.models.values()], **guarantee, "out": self.out}
 
     def _words(self) -> str:
-        crossed = "" if self.crossover is None else f"Crossover epsilon: {self.crossover.sentence}. "
+        crossed = "" if self.crossover is None else f"{self.crossover.sentence} "
         return f"{crossed}{self.note[:1].upper()}{self.note[1:]}."
 
     def json(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ is at most `SLOT_ROUNDING` (about 0.001).
 from __future__ import annotations
 
 import argparse
+import math
 
 import torch
 
@@ -17,6 +18,7 @@ from privaware import models
 from privaware.descent import cross_entropy
 from privaware.descent._layers.rules import stacked
 from privaware.descent._precision import matmul_precision
+from privaware.descent._rounding import MAX_GROUP_SIZE
 from privaware.descent._slot_checks import equal_examples, slot_distance
 from research.comparisons.descent import NETWORKS
 
@@ -32,7 +34,11 @@ def distances(description: dict[str, object], precision: str, device: str) -> di
     with matmul_precision(precision):
         return {
             width: slot_distance(
-                stack, cross_entropy, equal_examples([inputs], targets, slots=width), bf16=precision == "bf16"
+                stack,
+                cross_entropy,
+                equal_examples([inputs], targets, slots=width),
+                groups=math.ceil(width / MAX_GROUP_SIZE),
+                bf16=precision == "bf16",
             )
             for width in WIDTHS
         }

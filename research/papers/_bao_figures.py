@@ -48,7 +48,7 @@ def figure7(bench: Bench, settings: Settings, *, data: str) -> Result:
         "tables": [grid_table(f"{data}: {epochs} epochs in samples of 1/{parts}", measured)],
         "charts": [chart(f"figure7_{data}", measured)],
         "words": [
-            f"Crossover epsilon: {crossed.sentence} (paper: about 1e4).",
+            f"{crossed.sentence} The paper reports about 1e4.",
             f"Rates, of {tuple(rates)}: {shown(best)}; {ends} of {len(best)} at an end of what was tried.",
         ],
         "values": {"crossover": crossed.estimate},
@@ -75,8 +75,8 @@ def figure8(bench: Bench, settings: Settings) -> Result:
     words, values = [], {}
     for name in settings["models"][1:]:
         crossed = crossing(epsilons, scores_of(measured, "logistic regression"), scores_of(measured, name))
-        paper = " (paper: from 0.25 to 0.5)" if name == "CNN" else ""
-        words.append(f"Crossover of logistic regression and {name}: {crossed.sentence}{paper}.")
+        paper = " The paper reports 0.25 to 0.5." if name == "CNN" else ""
+        words.append(f"Logistic regression and {name}: {crossed.sentence[:1].lower()}{crossed.sentence[1:]}{paper}")
         values[name] = crossed.estimate
     words.append(f"Rates, of {tuple(rates)}: {shown(best)}; {ends} of {len(best)} at an end of what was tried.")
     return {
@@ -103,7 +103,9 @@ def figure10(bench: Bench, settings: Settings) -> Result:
         crossed = crossing(epsilons, scores_of(measured, "last two layers"), scores_of(measured, "all layers"))
         section["tables"].append(grid_table(f"{kind}, {epochs} epochs in samples of 1/30", measured))
         section["charts"].append(chart(f"figure10_{kind.lower()}", measured))
-        section["words"].append(f"{kind}: crossover {crossed.sentence} (paper: about {paper}).")
+        section["words"].append(
+            f"{kind}: {crossed.sentence[:1].lower()}{crossed.sentence[1:]} The paper reports about {paper}."
+        )
         section["values"][kind] = crossed.estimate
     return section
 

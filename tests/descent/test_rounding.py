@@ -246,9 +246,9 @@ def test_p39_model_without_gradient_counts_as_alike_in_all_slots(monkeypatch):
         output[4, 0] *= 1.5  # of the first model
         return output
 
-    assert slot_distance(stack, loss, batch) == 0.0
+    assert slot_distance(stack, loss, batch, groups=1) == 0.0
     monkeypatch.setattr(linear_rule, "multiply", uneven)
-    assert 0.1 < slot_distance(stack, loss, batch) < 2.0
+    assert 0.1 < slot_distance(stack, loss, batch, groups=1) < 2.0
 
 
 class RollsFirst(nn.Module):
@@ -267,16 +267,92 @@ def test_p39_direction_that_depends_on_the_slot_is_refused():
         recipe().run(module, x, y, noise=1.0, rows=200, rng=Rng(0))
 
 
-def test_p39_slot_dependent_bits_force_one_batch_shape(monkeypatch):
-    def layout():
-        x, y = similar_rows(300)
-        prepared = prepare([linear()], cross_entropy, x, y, "cpu")
-        sampled = recipe(sampler=Poisson(rate=0.5))
-        return Training(sampled, members([linear()], noise=[1.0]), prepared, rows=300, rng=Rng(0)).layout
+class TurnsGradients(torch.autograd.Function):
+    """The identity, whose backward pass turns the gradients of the slots `slots` without a change of their norms."""
 
-    assert layout().narrower
+    @staticmethod
+    def forward(ctx, x, turn, slots):
+        ctx.turn, ctx.slots = turn, slots
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        turned = gradient.clone()
+        turned[ctx.slots] = ctx.turn(gradient[ctx.slots])
+        return turned, None, None
+
+
+class Turns(nn.Module):
+    """Turns the gradients of `slots` in the microbatches for which `when(inputs)` is true."""
+
+    def __init__(self, turn, slots, when=lambda x: True):
+        super().__init__()
+        self.turn, self.slots, self.when = turn, slots, when
+
+    def forward(self, x):
+        return TurnsGradients.apply(x, self.turn, self.slots) if self.when(x) else x
+
+
+@pytest.mark.parametrize("numbers", [2**21, 0], ids=["every_slot", "means_of_groups"])
+@pytest.mark.parametrize("slots", [slice(5, 6), slice(-1, None), slice(None, None, 2), slice(3, None)])
+@pytest.mark.parametrize("turn", [torch.neg, lambda gradient: gradient.roll(1, 1)], ids=["negated", "swapped"])
+def test_p39_direction_alone_depending_on_the_slot_is_refused(turn, slots, numbers, monkeypatch):
+    """Norms keep their bits, and no example influences another one, so neither these nor the probe show it.
+
+    The probe compares the sum over few examples with autograd, which runs the same backward pass.
+    """
+    monkeypatch.setattr("privaware.descent._slot_checks.MOST_NUMBERS", numbers)
+    x, y = similar_rows(200)
+    with pytest.raises(Refused, match="depends on its slot"):
+        recipe().run(nn.Sequential(linear(), Turns(turn, slots)), x, y, noise=1.0, rows=200, rng=Rng(0))
+
+
+def test_p39_direction_that_depends_on_the_slot_in_training():
+    turns = Turns(torch.neg, slice(5, 6), when=lambda x: turns.training)
+    x, y = similar_rows(200)
+    with pytest.raises(Refused, match="depends on its slot"):
+        recipe().run(nn.Sequential(linear(), turns), x, y, noise=1.0, rows=200, rng=Rng(0))
+
+
+def test_p39_smaller_microbatches_avoid_turned_gradients():
+    x, y = similar_rows(200)
+    module = nn.Sequential(linear(), Turns(torch.neg, slice(0, 1), when=lambda x: len(x) > 70))
+    prepared = prepare([module], cross_entropy, x, y, "cpu")
+    training = Training(recipe(), members([module], noise=[1.0]), prepared, rows=200, rng=Rng(0))
+    assert 50 <= training.layout.width <= 70
+
+
+def test_p24_direction_alone_depending_on_others_is_refused():
+    """Norms keep their bits, and all slots are turned alike, if the first example differs from the second."""
+    others = Turns(torch.neg, slice(1, None), when=lambda x: len(x) > 1 and not torch.equal(x[0], x[1]))
+    x, y = similar_rows(200)
+    with pytest.raises(Refused, match="not independent in microbatches of 200"):
+        recipe().run(nn.Sequential(linear(), others), x, y, noise=1.0, rows=200, rng=Rng(0))
+
+
+def layout_of_half(module):
+    x, y = similar_rows(300)
+    prepared = prepare([module], cross_entropy, x, y, "cpu")
+    sampled = recipe(sampler=Poisson(rate=0.5))
+    return Training(sampled, members([module], noise=[1.0]), prepared, rows=300, rng=Rng(0)).layout
+
+
+def test_p39_slot_dependent_bits_force_one_batch_shape(monkeypatch):
+    assert layout_of_half(linear()).narrower
     uneven_slots(monkeypatch, 0, 1 + 2.0**-20)
-    assert not layout().narrower
+    assert not layout_of_half(linear()).narrower
+
+
+def test_p39_direction_by_the_shape_forces_one_batch_shape():
+    plain, tried = layout_of_half(linear()), []
+
+    def in_the_narrowest(x):
+        tried.append(len(x))
+        return len(x) == plain.narrower[0]
+
+    turned = nn.Sequential(linear(), Turns(torch.neg, slice(None), when=in_the_narrowest))
+    assert not layout_of_half(turned).narrower
+    assert plain.narrower[0] in tried
 
 
 def test_dropout_is_no_dependence_on_the_slot():

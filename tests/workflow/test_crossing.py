@@ -58,7 +58,9 @@ def test_simple_model_that_always_wins_crosses_above_the_largest() -> None:
     assert result.above == 30.0
     assert result.high is None
     assert result.low == pytest.approx(30.0)
-    assert result.sentence.startswith("above 30")
+    assert result.sentence == (
+        "The crossover epsilon is above 30: the simple model is better even at the largest epsilon tried."
+    )
 
 
 def test_ties_at_a_small_epsilon_do_not_widen_the_interval() -> None:
@@ -107,7 +109,11 @@ def test_wrong_tables_are_refused(epsilons: list[float], simple: object, complex
 
 @pytest.mark.parametrize(
     ("low", "words"),
-    [(0.0, "significant at no epsilon tried"), (3.0, "significant up to epsilon 3"), (30.0, "epsilon tried")],
+    [
+        (0.0, "significant at no epsilon tried."),
+        (3.0, "significant up to epsilon 3."),
+        (30.0, ": the simple model is better even at the largest epsilon tried."),
+    ],
 )
 def test_sentence_of_an_open_crossover_states_its_lower_limit(low: float, words: str) -> None:
     result = Crossing(low=low, high=None, estimate=None, above=30.0, confidence=0.95)
@@ -117,5 +123,21 @@ def test_sentence_of_an_open_crossover_states_its_lower_limit(low: float, words:
 @pytest.mark.parametrize("simple", [[0.4, 0.4], [0.9, 0.4], [0.9, 0.9]], ids=["never", "crossing", "always"])
 def test_one_repeat_claims_no_confidence(simple: list[float]) -> None:
     result = crossing([0.1, 1.0], [simple], [[0.6, 0.6]])
-    assert result.sentence.endswith("; one repeat gives no confidence interval, so another run may answer differently")
+    assert result.sentence.startswith("The crossover epsilon is ")
+    assert result.sentence.endswith(". One repeat gives no confidence interval, so another run may answer differently.")
     assert "never" not in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "words"),
+    [
+        (3.0, 2.0, 4.0, "is 3. At 95% confidence it is between 2 and 4."),
+        (3.0, 2.0, None, "is 3. At 95% confidence it is at least 2, with no upper bound among the epsilons tried."),
+        (0.0, 0.0, 2.0, "was better at no epsilon tried. At 95% confidence it is between 0 and 2."),
+        (0.0, 0.0, 0.0, "is 0: the simple model was better at no epsilon tried."),
+    ],
+)
+def test_sentences_state_the_interval(estimate: float, low: float, high: float | None, words: str) -> None:
+    sentence = Crossing(low=low, high=high, estimate=estimate, above=None, confidence=0.95).sentence
+    assert sentence.startswith("The crossover epsilon ")
+    assert sentence.endswith(words)

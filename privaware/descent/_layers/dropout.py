@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +29,19 @@ def has_dropout(layer: nn.Module) -> bool:
     if isinstance(layer, nn.modules.dropout._DropoutNd):
         return layer.p > 0
     return isinstance(layer, (nn.MultiheadAttention, nn.RNNBase)) and layer.dropout > 0
+
+
+@contextlib.contextmanager
+def without_dropout(module: nn.Module) -> Iterator[None]:
+    """Switch off dropout in `module`, because each example would have its own mask; restore all modes at the end."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        for part, training in modes:
+            part.training = training and not has_dropout(part)
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def dropout_rule(stack: Stack, layer: nn.Module) -> Callable[[Tensor], Tensor] | None:

@@ -81,7 +81,7 @@ def schema_plan(schema: Schema, *, epsilon: float, delta: float) -> Plan:
     expect_budget(schema, epsilon, delta)
     if schema.bounded:
         raise WrongInput(f"expected a table with bounds or categories to release, got {schema.form} data without any")
-    return _calibrated("bounds", ranges_within(delta), schema, RELEASE_BOUNDS, epsilon, delta)
+    return priced("bounds", ranges_within(delta), schema, RELEASE_BOUNDS, epsilon=epsilon, delta=delta)
 
 
 def search_plan(
@@ -155,28 +155,12 @@ def priced(
 ) -> Plan:
     """Return the plan of a mechanism, calibrated to (epsilon, delta).
 
-    If the schema does not declare all bounds, and `mechanism` has a cost, private bounds are released first. `name` is
-    the `learner` of the plan, and `what` describes the release. If `noise` is given, it is the noise multiplier,
-    nothing is calibrated, and `epsilon` is only the requested epsilon of the plan.
+    If the schema does not declare all bounds, private bounds are released first, unless `mechanism` has no cost once
+    they are known. `name` is the `learner` of the plan, and `what` describes the release. If `noise` is given, it is
+    the noise multiplier, nothing is calibrated, and `epsilon` is only the requested epsilon of the plan.
     """
     if not schema.bounded and mechanism.cost(outline(schema), 1.0) != NOTHING:
         mechanism = _bounds_before(name, schema, mechanism, epsilon, delta, noise).then(mechanism)
-    return _calibrated(name, mechanism, schema, what, epsilon, delta, noise)
-
-
-def _calibrated(
-    name: str,
-    mechanism: Mechanism[Any],
-    schema: Schema,
-    what: str,
-    epsilon: float,
-    delta: float,
-    noise: float | None = None,
-) -> Plan:
-    """Return the plan of `mechanism`; the parameters are those of `priced`.
-
-    Unlike `priced`, do not release bounds before `mechanism`, even if the schema does not declare all of them.
-    """
     if noise is None:
         noise = accounting.calibrate(
             lambda noise: total_event(priced_parts(what, mechanism, schema, noise)), epsilon, delta

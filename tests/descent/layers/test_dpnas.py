@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from privaware import models
 from privaware.descent import Descent, FullBatch, clipped_sum, cross_entropy, flat, members, momentum
 from privaware.descent._accumulate import Batch, accumulate
+from privaware.descent._gradient_checks import TF32_TOLERANCE
 from privaware.descent._layers.rules import stacked
 from privaware.descent._per_example import Materialised
 from privaware.descent._precision import matmul_precision, tf32_allowed
-from privaware.descent._probe import TF32_TOLERANCE, needs_materialising
+from privaware.descent._probe import needs_materialising
 from privaware.errors import Refused
 from privaware.kernels import elementwise
 from privaware.models._dpnas import cell_graph as _dpnas_cell
