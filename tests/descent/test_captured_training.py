@@ -15,9 +15,11 @@ from privaware.descent import (
     FullBatch,
     Poisson,
     adam,
+    anchored,
     cosine,
     ema,
     flat,
+    low_rank,
     members,
     momentum,
     per_layer,
@@ -69,6 +71,21 @@ def test_captured_training_without_noise_is_eager_training(count, clip, update, 
     for one, other in zip(*both, strict=True):
         torch.testing.assert_close(flat_of(one), flat_of(other), rtol=1e-3, atol=1e-5)
         assert not torch.allclose(flat_of(one), flat_of(models[0]))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("projection", [low_rank(2), anchored(inputs=lambda: images()[0][:8], classes=3, directions=6)])
+def test_captured_steps_read_the_newest_projection(count, projection):
+    x, y = images()
+    descent = Descent(steps=6, sampler=FullBatch(), clip=flat(0.5), update=momentum(0.3), projection=projection)
+    models = [net(seed) for seed in range(count)]
+    both = [
+        descent.run_population(members(models, noise=[0.0] * count), x, y, rows=ROWS, rng=rng, device="cuda")
+        for rng in (Rng(1), Eager(1))
+    ]
+    for one, other in zip(*both, strict=True):
+        torch.testing.assert_close(flat_of(one), flat_of(other), rtol=1e-2, atol=1e-4)
+        assert not torch.allclose(flat_of(one), flat_of(models[0]), atol=1e-2)
 
 
 @pytest.mark.parametrize("overflow", [0.0, 1e-10])
