@@ -8,7 +8,7 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -208,6 +208,25 @@ def locked(folder: str | os.PathLike[str]) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def locked_beside(path: Path, busy: str) -> Iterator[None]:
+    """Lock the folder `.NAME.lock` beside the file `path` until the block or the process ends, then remove it.
+
+    If another process holds the lock, raise `WrongInput` with the message `busy`.
+    """
+    folder = path.with_name(f".{path.name}.lock")
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder))
+        except BlockingIOError:
+            raise WrongInput(busy) from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _lock_folder(folder: Path) -> int:

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from privaware._files import locked
+from privaware._files import locked_beside
 from privaware.bench import Settings
 from privaware.bench._cells import CellOutcome, TrainingPlace, attack_cells, batches, train_cells, unattacked
 from privaware.bench._kept import KeptModels
 from privaware.bench._store import Cell, Store, cell_key, commit, machine
-from privaware.errors import WrongInput
 from privaware.strategies._workers import Here, Processes, Ray, Workers
 
 ITEM = "bench"
@@ -137,31 +135,11 @@ def run_cells(
     store. Raise `WrongInput` at once if another run works on the store.
     """
     state = BenchState(cells=len(wanted))
-    with _locked(store):
+    busy = f"another run works on the store {store.path.name}; wait until it ends, or take another store"
+    with locked_beside(store.path, busy):
         run = _Run(store=store, place=place, workers=_workers(workers, ray), most=most, say=say, state=state)
         _run_missing(run, wanted)
     return state
-
-
-@contextmanager
-def _locked(store: Store) -> Iterator[None]:
-    """Hold the lock of the file of results `store` until the `with` block or the process ends.
-
-    Raise `WrongInput` at once if another run holds the lock.
-    """
-    folder = store.path.with_name(f".{store.path.name}.lock")
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(folder))
-        except BlockingIOError:
-            raise WrongInput(
-                f"another run works on the store {store.path.name}; wait until it ends, or take another store"
-            ) from None
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                folder.rmdir()
 
 
 @dataclass

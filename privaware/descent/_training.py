@@ -216,8 +216,8 @@ class Training:
         """Return a layout whose last microbatch may be narrower, or `self.layout` if that is not safe.
 
         The new layout has as many groups as `self.layout`, and is wide enough for the sample sizes expected. With noise
-        it is safe only if the rounding bound given by `arithmetic` holds, and the squared gradient norm of an example
-        has the same bits in all shapes. `microbatch` and `most` are the largest numbers of slots (places of examples)
+        it is safe only if the rounding bound given by `arithmetic` holds, and an example has the same gradient in all
+        shapes (`_alike_in_all`). `microbatch` and `most` are the largest numbers of slots (places of examples)
         of a microbatch and of a group, as in `MicrobatchLayout.of`.
         """
         sampler, groups = self.recipe.sampler, self.layout.groups
@@ -234,7 +234,8 @@ class Training:
         """Return whether microbatches round alike in all shapes: `layout`, and `layout` with groups of each of `sizes`.
 
         Two conditions must hold. `arithmetic` bounds the rounding error by `ROUNDING` if all groups of the last
-        microbatch differ. The squared gradient norm of an example has the same bits in every slot of every shape.
+        microbatch differ. The squared gradient norm of an example has the same bits in every slot of every shape, and
+        its clipped gradient has the same direction.
         """
         if not arithmetic.may_narrow(layout.groups, layout.group):
             return False

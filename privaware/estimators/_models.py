@@ -239,6 +239,9 @@ class PrivateClassifier(ClassifierMixin, PrivateModel):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict the probability of each class, in the order of `classes_`.
 
+        The features of texts can take seconds, and `predict` computes them again. To get labels and probabilities in
+        one pass, take the labels `classes_[probabilities.argmax(axis=1)]`.
+
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)

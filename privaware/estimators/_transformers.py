@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privaware._validate import expect
 from privaware.accounting import DEFAULT_DELTA
 from privaware.data import Data, read
+from privaware.errors import WrongInput
 from privaware.estimators._declared import (
     PrivateEstimator,
     as_pandas,
@@ -33,7 +35,9 @@ from privaware.estimators._declared import (
 )
 from privaware.estimators._labels import with_classes
 from privaware.estimators._overlap import fit_ledger, note_transformed, without_persons
+from privaware.features.onehot import OneHot
 from privaware.ledger import Ledger
+from privaware.preprocessing._ranges.open_columns import open_columns, outline
 from privaware.schema import Schema
 from privaware.workflow._transform import ReleasedMap, transform
 from privaware.workflow.select import select
@@ -46,7 +50,8 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
     _method = ""
     _what = ""
 
-    def _settings(self) -> Mapping[str, Any]:
+    def _settings(self, schema: Schema) -> Mapping[str, Any]:
+        """Return the settings of the transformation; raise `WrongInput` if they do not fit `schema`."""
         return {}
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -77,7 +82,7 @@ class PrivateTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priv
                 rows,
                 name=self._method,
                 what=self._what,
-                settings=self._settings(),
+                settings=self._settings(schema),
                 target=schema.target,
                 epsilon=self.epsilon,
                 delta=self.delta,
@@ -168,7 +173,8 @@ class PrivatePCA(PrivateTransformer):
     Parameters
     ----------
     n_components : int
-        The number of components; fewer are returned if there are fewer columns after one-hot encoding.
+        The number of components, at most the number of columns of `X` after one-hot encoding. If `fit` must first
+        estimate categories or dates, that number is not known, and fewer components may be returned.
     epsilon, delta, schema, random_state, ledger, unit, cap, missing
         As in `PrivateNormaliser`.
 
@@ -197,7 +203,14 @@ class PrivatePCA(PrivateTransformer):
         super().__init__(epsilon, delta, schema, random_state, ledger, unit, cap, missing)
         self.n_components = n_components
 
-    def _settings(self) -> Mapping[str, Any]:
+    def _settings(self, schema: Schema) -> Mapping[str, Any]:
+        width = OneHot().width(outline(schema))
+        known = not open_columns(schema, "category", "date", "undecided")
+        if known and isinstance(self.n_components, numbers.Integral) and self.n_components > width:
+            raise WrongInput(
+                f"expected n_components of at most {width}, the number of columns of X after one-hot encoding, got "
+                f"{self.n_components}; set n_components={width} or less"
+            )
         return {"components": self.n_components}
 
 
@@ -275,9 +288,9 @@ class PrivateSelector(SelectorMixin, PrivateEstimator):  # type: ignore[misc]
         """
         X = as_pandas(X)
         expect(self.task in ("classification", "regression"), "", "task classification or regression", self.task)
-        schema, numbers = self._declared(X, self.task), self.task == "regression"
-        checked, target = checked_input(self, X, y, y_numeric=numbers, **input_checks(schema, X))
-        if not numbers:
+        schema, regression = self._declared(X, self.task), self.task == "regression"
+        checked, target = checked_input(self, X, y, y_numeric=regression, **input_checks(schema, X))
+        if not regression:
             schema, _, target = with_classes(self, schema, checked.shape, target, target_name(y))
         else:
             schema = open_schema(self, schema, checked.shape, target=target_name(y))

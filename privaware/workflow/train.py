@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from privaware import accounting
-from privaware._files import locked
+from privaware._files import locked_beside
 from privaware._rounded import number
 from privaware._validate import expect_count, expect_positive, renamed_keywords, shown
 from privaware.card import Guarantee
@@ -316,24 +316,16 @@ def _locked_run(saved: Checkpoint | None) -> Iterator[str]:
     path = Path(saved.path).resolve()
     if not path.parent.is_dir():
         raise WrongInput(f"expected a checkpoint in a folder that exists, got {str(saved.path)!r}")
-    lock = path.with_name(f".{path.name}.lock")
     with ExitStack() as held:
         try:
-            held.enter_context(locked(lock))
-        except BlockingIOError:
-            raise WrongInput(
-                f"another process trains with the checkpoint {str(saved.path)!r}; let it end, or name another file"
-            ) from None
+            busy = f"another process trains with the checkpoint {str(saved.path)!r}; let it end, or name another file"
+            held.enter_context(locked_beside(path, busy))
         except OSError as problem:
             raise WrongInput(
                 f"cannot lock the checkpoint {str(saved.path)!r}: {problem.strerror or problem}; name a file in a "
                 "folder that can be written to"
             ) from None
-        try:
-            yield f"train {path}"
-        finally:
-            with suppress(OSError):
-                lock.rmdir()
+        yield f"train {path}"
 
 
 def _bound_to(entry: Entry, digest: str) -> str:

@@ -98,6 +98,21 @@ def test_wrong_setting_costs_nothing(tmp_path: Path) -> None:
     assert ledger.spent() == 0
 
 
+@pytest.mark.parametrize("schema", [declared(), None], ids=["declared", "open"])
+def test_more_components_than_columns_cost_nothing(schema: Schema | None, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "x.ledger", limit=3.0)
+    with pytest.raises(WrongInput, match=r"n_components of at most 3, .* got 20; set n_components=3 or less"):
+        PrivatePCA(n_components=20, schema=schema, ledger=ledger).fit(rows()[0])
+    assert ledger.spent() == 0
+    assert PrivatePCA(n_components=3, schema=schema, ledger=ledger).fit_transform(rows()[0]).shape == (ROWS, 3)
+
+
+def test_components_of_open_categories_may_be_fewer() -> None:
+    frame = pd.DataFrame({"a": rows()[0][:, 0], "town": ["Ulm", "Bonn"] * (ROWS // 2)})
+    fitted = PrivatePCA(n_components=20, epsilon=4.0, random_state=0).fit(frame)
+    assert 3 <= fitted.transform(frame).shape[1] < 20
+
+
 def test_paid_pipeline_is_added_up_by_one_ledger(tmp_path: Path) -> None:
     X, y = rows()
     book = Ledger.create(tmp_path / "x.ledger", limit=2.5)
