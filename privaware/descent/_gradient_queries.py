@@ -65,13 +65,14 @@ class GradientQueries:
         for name, values in module.named_buffers():
             self.buffers[name].copy_(values)
 
-    def __call__(self, module: nn.Module) -> dict[str, Tensor]:
+    def __call__(self, module: nn.Module | None = None) -> dict[str, Tensor]:
         """Return one noisy mean gradient, at the parameters and buffers of `module`, which is not changed.
 
         Parameters
         ----------
-        module : nn.Module
-            A network of the prepared architecture.
+        module : nn.Module, optional
+            A network of the prepared architecture. By default the values of the previous query are used again, or, in
+            the first query, those of the network that the queries were prepared with.
 
         Returns
         -------
@@ -90,11 +91,13 @@ class GradientQueries:
                 "raise the steps of the recipe, which raises its cost"
             )
         if training.ranks is not None:
-            training.ranks.shared({name: values.detach().cpu() for name, values in module.state_dict().items()})
-        self.load(module)
+            state = {} if module is None else module.state_dict()
+            training.ranks.shared({name: values.detach().cpu() for name, values in state.items()})
+        if module is not None:
+            self.load(module)
         self.step()
-        kept = training.state.update["gradient"]
-        return {segment.name: training.stack.view(kept, segment)[0].clone() for segment in training.stack.segments}
+        kept = training.state.update["gradient"].clone()
+        return {segment.name: training.stack.view(kept, segment)[0] for segment in training.stack.segments}
 
 
 @contextlib.contextmanager
@@ -119,7 +122,7 @@ def gradient_queries(
     recipe : DescentRecipe
         The settings, such as a `Descent`. Its update is not used.
     module : nn.Module
-        A network of the architecture; its values are not used, because each query is given a network.
+        A network of the architecture; its values are used only by queries before the first that is given a network.
     inputs, targets : array, tensor or tuple of them
         The private examples. Only `inputs` may be a tuple, for a module with several inputs.
     noise : float
@@ -156,14 +159,16 @@ def gradient_queries(
 
 
 def _follow_queries(ranks: Ranks, recipe: DescentRecipe, job: TrainingJob, streams: dict[str, Any]) -> None:
-    """Take part in the gradient queries that rank 0 leads, until it sends no further weights.
+    """Take part in the gradient queries that rank 0 leads, until it sends None instead of weights.
 
-    Rank 0 sends all arguments but `ranks`; `streams` is the state of its `Rng` without the stream of noise.
+    Empty weights mean the network of the query before. Rank 0 sends all arguments but `ranks`; `streams` is the state
+    of its `Rng` without the stream of noise.
     """
     with followed(ranks, job, recipe.precision) as own:
         module: Any = own.members[0].module
         queries = GradientQueries(prepared_training(recipe, own, Rng.restore(streams), ranks)[0])
         while (weights := ranks.shared(None)) is not None:
-            module.load_state_dict(weights)
-            queries.load(module)
+            if weights:
+                module.load_state_dict(weights)
+                queries.load(module)
             queries.step()

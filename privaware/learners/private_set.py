@@ -30,12 +30,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privaware import models
-from privaware._validate import expect, expect_between, expect_count, expect_in
+from privaware._validate import expect, expect_between, expect_count, expect_in, expect_one_of
 from privaware.data import Data
 from privaware.events import Event
 from privaware.learners._fixed_features import shape_after
 from privaware.learners._networks.architecture import architecture
 from privaware.learners._networks.plain_network import PlainNetwork
+from privaware.learners._networks.training import PRECISIONS
 from privaware.model import Model
 from privaware.noise import Rng
 from privaware.schema import Schema
@@ -94,6 +95,9 @@ class PrivateSet(PlainNetwork):
     matching : mapping, optional
         Description of the random networks; by default the published convolutional network for images of at least 16
         pixels on each side, and one hidden layer for all other rows.
+    precision : str
+        "float32", "tf32" or "bf16", for the noisy gradients. In a lower precision products are rounded, and gradients
+        are clipped slightly below `norm`. Unless it is "float32", the synthetic examples are learnt in TF32.
 
     Notes
     -----
@@ -115,6 +119,7 @@ class PrivateSet(PlainNetwork):
     example_momentum: float = 0.5
     network_lr: float = 0.01
     matching: dict[str, Any] | None = None
+    precision: str = "float32"
     epochs: float = 300.0
     batch: int = 10
     lr: float | None = 0.01
@@ -127,6 +132,7 @@ class PrivateSet(PlainNetwork):
         expect_between("private_set", 1e-9, 1e6, network_lr=self.network_lr)
         expect_between("private_set", 1e-9, 1e6, optional=True, example_lr=self.example_lr)
         expect_in("private_set", "[0, 1)", example_momentum=self.example_momentum)
+        expect_one_of("private_set", PRECISIONS, precision=self.precision)
         table = self.matching is None or isinstance(self.matching, dict)
         expect(table, "private_set", "matching as a table", self.matching)
 
@@ -148,6 +154,7 @@ class PrivateSet(PlainNetwork):
         import torch
 
         from privaware.descent import gradient_queries
+        from privaware.learners._networks.condensation import deterministic_convolutions
 
         schema = data.schema
         described, condensation = self._matching(schema), self._condensation(schema)
@@ -156,16 +163,9 @@ class PrivateSet(PlainNetwork):
         def build() -> Any:
             return models.build(described, rng.initial).to(self.device)
 
-        with gradient_queries(
-            self._recipe(schema),
-            build(),
-            torch.from_numpy(self._rows(data)),
-            torch.from_numpy(data.y),
-            noise=noise,
-            rows=schema.rows,
-            rng=rng,
-            device=self.device,
-        ) as query:
+        rows = torch.from_numpy(self._rows(data)), torch.from_numpy(data.y)
+        settings: dict[str, Any] = {"noise": noise, "rows": schema.rows, "rng": rng, "device": self.device}
+        with deterministic_convolutions(), gradient_queries(self._recipe(schema), build(), *rows, **settings) as query:
             examples = condensation.run(
                 query,
                 build,
@@ -206,6 +206,7 @@ class PrivateSet(PlainNetwork):
             sampler=descent.FullBatch() if rate == 1 else descent.Poisson(rate=rate),
             clip=descent.flat(self.norm),
             update=descent.sgd(1.0),  # not used: gradients are matched
+            precision=self.precision,
         )
 
     def _matching(self, schema: Schema) -> dict[str, Any]:

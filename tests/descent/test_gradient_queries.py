@@ -72,6 +72,18 @@ def test_price_is_that_of_the_recorded_releases() -> None:
     assert recorded == pytest.approx(accounting.epsilon(sampled.cost(2.0), 1e-5), rel=1e-6)
 
 
+def test_query_without_a_network_is_at_the_network_before() -> None:
+    with gradient_queries(recipe(3), network(0), INPUTS, TARGETS, noise=0.0, rows=30, rng=Rng(seed=0)) as query:
+        prepared, module = query(), network(3)
+        given = query(module)
+        nn.init.zeros_(module[0].weight)  # type: ignore[index, arg-type]
+        again = query()
+    for one, name in zip(clipped_mean(network(0), NORM, 30), prepared, strict=True):
+        torch.testing.assert_close(prepared[name], one, rtol=1e-4, atol=1e-6)
+        assert torch.equal(again[name], given[name])
+        assert not torch.allclose(given[name], prepared[name])
+
+
 class Shifted(nn.Module):
     """A layer behind a shift that the caller draws anew."""
 

@@ -52,6 +52,11 @@ def test_defaults_are_those_of_the_benchmark() -> None:
     assert [(layer.num_groups, layer.num_channels) for layer in norms] == [(128, 128)] * 3  # instance norm
 
 
+def test_precision_is_that_of_the_noisy_gradients() -> None:
+    assert PrivateSet()._recipe(MNIST).precision == "float32"
+    assert PrivateSet(precision="tf32")._recipe(MNIST).precision == "tf32"
+
+
 def test_few_rows_of_small_images_are_matched_in_little_time() -> None:
     """The published plan asks for 100,000 gradients of 300,000 weights; on 1,400 images of 8 x 8 it takes days."""
     digits = replace(MNIST, shape=(1, 8, 8), rows=1437)
@@ -116,7 +121,6 @@ def _plain_matching(learner: PrivateSet, data: Data, labels: np.ndarray, rng: Rn
             velocity = 0.5 * velocity + move
             examples = (examples.detach() - 0.1 * velocity).requires_grad_()
         for _ in range(learner._condensation(TABLE).inner if turn < 2 else 0):
-            rng.initial.permutation(len(labels))
             moves = torch.autograd.grad(functional.cross_entropy(network(examples.detach()), goals), parameters)
             with torch.no_grad():
                 for parameter, step in zip(parameters, moves, strict=True):
@@ -145,7 +149,14 @@ def test_default_network_exists_for_images_of_any_size(shape: tuple[int, int, in
 
 
 def test_unusable_settings_are_refused_before_a_charge() -> None:
-    for wrong in ({"per_class": 0}, {"networks": 1.5}, {"norm": 0.0}, {"matching": "convnet"}, {"queries": True}):
+    for wrong in (
+        {"queries": True},
+        {"per_class": 0},
+        {"networks": 1.5},
+        {"norm": 0.0},
+        {"matching": "convnet"},
+        {"precision": "half"},
+    ):
         with pytest.raises(WrongInput, match="private_set: expected"):
             PrivateSet(**wrong)
     with pytest.raises(WrongInput, match="expected an architecture"):

@@ -6,17 +6,18 @@ noisy gradients that a query returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from privaware.learners._networks.double_backward import speed_up_double_backward
 from privaware.learners._networks.journal import ReleaseJournal
-from privaware.learners._networks.plain_descent import Progress, paced
+from privaware.learners._networks.plain_descent import Progress, _captured, paced
 
 MIN_NORM_PRODUCT = 1e-6
 """Number that is added to the product of two gradient norms, to avoid division by zero."""
@@ -25,15 +26,15 @@ NETWORK_BATCH = 256
 """Batch size at which a network learns from synthetic examples."""
 
 
-def _state(networks: int, examples: Tensor, optimiser: Any) -> dict[str, np.ndarray]:
-    """Return the state of a condensation after `networks` networks, as arrays for a journal.
-
-    The keys are "networks" (the number), "examples" and "momentum". The momentum of the synthetic `examples` is read
-    from `optimiser`; it is zeros if there is none. All values are functions of noisy gradients.
-    """
-    momentum = optimiser.state[examples].get("momentum_buffer")
-    kept = {"examples": examples.detach(), "momentum": torch.zeros_like(examples) if momentum is None else momentum}
-    return {"networks": np.array(networks), **{name: value.detach().cpu().numpy() for name, value in kept.items()}}
+@contextlib.contextmanager
+def deterministic_convolutions() -> Iterator[None]:
+    """Let cuDNN use deterministic algorithms only inside the context, so that a seeded run on one GPU repeats."""
+    before = torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.deterministic = before
 
 
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
@@ -47,14 +48,13 @@ def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Ten
     >>> round(float(matching_loss(weight, weight)), 4), round(float(matching_loss(weight, opposite)), 4)
     (0.0, 4.0)
     """
-    total = torch.zeros(())
+    distances = []
     for one, two in zip(synthetic, private, strict=True):
-        if one.ndim < 2:
-            continue
-        one, two = one.flatten(1), two.flatten(1)
-        lengths = one.norm(dim=1) * two.norm(dim=1) + MIN_NORM_PRODUCT
-        total = total.to(one) + (1 - (one * two).sum(1) / lengths).sum()
-    return total
+        if one.ndim > 1:
+            one, two = one.flatten(1), two.flatten(1)
+            lengths = one.norm(dim=1) * two.norm(dim=1) + MIN_NORM_PRODUCT
+            distances.append((1 - (one * two).sum(1) / lengths).sum())
+    return torch.stack(distances).sum()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Condensation:
 
     def run(
         self,
-        query: Callable[[nn.Module], dict[str, Tensor]],
+        query: Callable[..., dict[str, Tensor]],
         build: Callable[[], nn.Module],
         labels: Tensor,
         shape: tuple[int, ...],
@@ -92,54 +92,90 @@ class Condensation:
         """Return synthetic examples (labels, *shape), one for each class code in `labels`, that match noisy gradients.
 
         The examples start as standard normal noise. `query(network)` returns the noisy gradients of the private rows,
-        by name of the parameter, and `build()` returns a random network. `generator` draws the initial examples and
-        their order in batches. After each query `progress` is called with the number of finished queries, the number
-        of all queries, the seconds left and "gradient queries". After each network the examples are saved in `journal`,
-        if there is one; an interrupted run resumes from it.
+        by name of the parameter; `query()` returns others for the same network, which did not change. `build()` returns
+        a random network. `generator` draws the initial examples and their order in batches. After each query `progress`
+        is called with the number of finished queries, the number of all queries, the seconds left and "gradient
+        queries". After each network the examples and their momentum are saved in `journal`, if there is one; an
+        interrupted run resumes from it. On a GPU the steps between queries are captured as CUDA graphs.
         """
         initial = generator.standard_normal((len(labels), *shape)).astype(np.float32)
-        known = None if journal is None else journal.load("examples")
-        matched = 0 if known is None else int(known["networks"])
-        examples = torch.from_numpy(initial if known is None else known["examples"]).to(labels.device).requires_grad_()
-        optimiser = torch.optim.SGD([examples], lr=self.lr, momentum=self.momentum)
-        if known is not None and self.momentum:
-            optimiser.state[examples]["momentum_buffer"] = torch.from_numpy(known["momentum"]).to(labels.device)
-        step = matched * self.rounds * self.queries
-        report = paced(progress, self.steps, "gradient queries", before=step)
+        fresh = {"networks": np.array(0), "examples": initial, "momentum": np.zeros_like(initial)}
+        known = (None if journal is None else journal.load("examples")) or fresh
+        matched = int(known["networks"])
+        examples, velocity = (torch.from_numpy(known[name]).to(labels.device) for name in ("examples", "momentum"))
+        done = matched * self.rounds * self.queries
+        report = paced(progress, self.steps, "gradient queries", before=done)
+        steps = None
         for number in range(matched + 1, self.networks + 1):
             network = build()
+            steps = steps or _Steps(self, network, examples, velocity, labels)
+            steps.network.load_state_dict(network.state_dict())
             for turn in range(self.rounds):
-                for _ in range(self.queries):
-                    self._match(query(network), network, examples, labels, optimiser)
-                    step += 1
-                    report(step)
+                for at in range(self.queries):
+                    steps.match(query() if at else query(steps.network))
+                    done += 1
+                    report(done)
                 if turn + 1 < self.rounds:
-                    self._teach(network, examples.detach(), labels, generator)
+                    steps.teach(generator)
             if journal is not None:
-                journal.save("examples", _state(number, examples, optimiser))
-        return examples.detach()
+                kept = {"examples": examples.cpu().numpy(), "momentum": velocity.cpu().numpy()}
+                journal.save("examples", {"networks": np.array(number), **kept})
+        return examples
 
-    def _match(
-        self, private: dict[str, Tensor], network: nn.Module, examples: Tensor, labels: Tensor, optimiser: Any
+
+class _Steps:
+    """The steps of a condensation between queries, on tensors that keep their memory.
+
+    `examples`, their momentum `velocity`, and the parameters of `network` are changed in place. `labels` are the class
+    codes of the examples. On a GPU the steps are captured as CUDA graphs, which read and write the same memory.
+    """
+
+    def __init__(
+        self, settings: Condensation, network: nn.Module, examples: Tensor, velocity: Tensor, labels: Tensor
     ) -> None:
-        """Move `examples` in place, so that their mean gradient turns towards the noisy gradient of the private rows.
+        self.settings, self.network = settings, network
+        self.examples, self.velocity, self.labels = examples, velocity, labels
+        self.parameters = list(network.parameters())
+        self.weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
+        self.private = {name: torch.zeros_like(value) for name, value in self.weights.items()}
+        self.order = torch.arange(len(labels), device=labels.device)
+        self.match_once, self.teach_epoch = self._match_once, self._teach_epoch
+        if labels.is_cuda:
+            speed_up_double_backward(network)
+            changed = [examples, velocity, *self.parameters]
+            generator = torch.cuda.default_generators[labels.device.index]
+            self.match_once = _captured(self._match_once, changed, generator)
+            self.teach_epoch = _captured(self._teach_epoch, changed, generator)
 
-        This is one step of `optimiser` on `matching_loss`. `private` holds the noisy gradient of each parameter of
-        `network` by name, and `labels` the class codes of the examples.
+    def match(self, private: dict[str, Tensor]) -> None:
+        """Move the examples so that their mean gradient turns towards `private`, noisy gradients by parameter name."""
+        for name, values in self.private.items():
+            values.copy_(private[name])
+        self.match_once()
+
+    def teach(self, generator: np.random.Generator) -> None:
+        """Train the network for `inner` epochs on the examples.
+
+        `generator` draws a new order in each epoch, unless all examples are in one batch.
         """
-        weights = {name: value for name, value in network.named_parameters() if value.ndim > 1}
-        loss = functional.cross_entropy(network(examples), labels)
-        synthetic = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
-        distance = matching_loss(synthetic, [private[name] for name in weights])
-        (examples.grad,) = torch.autograd.grad(distance, [examples])
-        optimiser.step()
+        for _ in range(self.settings.inner):
+            if len(self.labels) > NETWORK_BATCH:
+                self.order.copy_(torch.from_numpy(generator.permutation(len(self.labels))))
+            self.teach_epoch()
 
-    def _teach(self, network: nn.Module, examples: Tensor, labels: Tensor, generator: np.random.Generator) -> None:
-        """Train `network` in place for `inner` epochs on the synthetic examples, each in a new order by `generator`."""
-        optimiser = torch.optim.SGD(network.parameters(), lr=self.network_lr)
-        for _ in range(self.inner):
-            order = torch.from_numpy(generator.permutation(len(labels))).to(labels.device)
-            for batch in order.split(NETWORK_BATCH):
-                optimiser.zero_grad()
-                functional.cross_entropy(network(examples[batch]), labels[batch]).backward()
-                optimiser.step()
+    def _match_once(self) -> None:
+        """Take a step of descent with momentum on the `matching_loss` of the examples."""
+        examples = self.examples.detach().requires_grad_()
+        loss = functional.cross_entropy(self.network(examples), self.labels)
+        synthetic = torch.autograd.grad(loss, list(self.weights.values()), create_graph=True)
+        (gradient,) = torch.autograd.grad(matching_loss(synthetic, self.private.values()), examples)
+        self.velocity.mul_(self.settings.momentum).add_(gradient)
+        self.examples.sub_(self.velocity, alpha=self.settings.lr)
+
+    def _teach_epoch(self) -> None:
+        for batch in self.order.split(NETWORK_BATCH):
+            loss = functional.cross_entropy(self.network(self.examples[batch]), self.labels[batch])
+            gradients = torch.autograd.grad(loss, self.parameters)
+            with torch.no_grad():
+                for values, gradient in zip(self.parameters, gradients, strict=True):
+                    values.sub_(gradient, alpha=self.settings.network_lr)

@@ -15,7 +15,7 @@ import torch
 from privaware import fit
 from privaware.errors import WrongInput
 from privaware.learners._networks import score_network as _score_network
-from privaware.learners._networks.condensation import Condensation
+from privaware.learners._networks.condensation import _Steps
 from privaware.learners._networks.journal import ReleaseJournal
 from privaware.learners._networks.plain_descent import PlainDescent
 from privaware.learners.dpgen import DpGen
@@ -114,15 +114,15 @@ def test_killed_fit_goes_on_without_a_second_charge_or_release(tmp_path: Path, m
 
 def test_condensation_goes_on_behind_the_last_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = replace(LEARNERS["private_set"], networks=3, journal=tmp_path / "run")
-    real, matched = Condensation._match, []
+    real, matched = _Steps.match, []
 
-    def match(self: Condensation, *arguments: Any) -> None:
+    def match(self: _Steps, private: dict[str, torch.Tensor]) -> None:
         matched.append(1)
         if len(matched) == 5:
             raise Killed
-        real(self, *arguments)
+        real(self, private)
 
-    monkeypatch.setattr(Condensation, "_match", match)
+    monkeypatch.setattr(_Steps, "match", match)
     with pytest.raises(Killed):
         learner.run(ROWS, 1.0, Rng(seed=1))
     learner.run(ROWS, 1.0, Rng(seed=2))
