@@ -292,7 +292,7 @@ def test_captured_steps_draw_new_augmentation_each_time(augment: Any, monkeypatc
     seen: list[float] = []
 
     def progress(*call: Any) -> None:
-        seen.append(float(losses[-1]))
+        seen.append(float(losses[-1].detach()))
 
     descent = PlainDescent(steps=12, batch=64, lr=1e-9, device="cuda", augment=augment, progress=progress)
     descent.run(networks(1, described)[0], x, y, Rng(seed=0))
