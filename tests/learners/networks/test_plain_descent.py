@@ -285,14 +285,15 @@ def test_captured_steps_draw_new_augmentation_each_time(augment: Any, monkeypatc
     loss = PlainDescent._loss
 
     def kept(self: Any, *arguments: Any) -> Any:
-        losses.append(loss(self, *arguments))
-        return losses[-1]
+        value = loss(self, *arguments)
+        losses.append(value.detach())
+        return value
 
     monkeypatch.setattr(PlainDescent, "_loss", kept)
     seen: list[float] = []
 
     def progress(*call: Any) -> None:
-        seen.append(float(losses[-1].detach()))
+        seen.append(float(losses[-1]))
 
     descent = PlainDescent(steps=12, batch=64, lr=1e-9, device="cuda", augment=augment, progress=progress)
     descent.run(networks(1, described)[0], x, y, Rng(seed=0))
