@@ -37,6 +37,8 @@ REASONS: Sequence[tuple[Mapping[str, Any], str]] = (
     ({"algorithm": "quantile_clip", "data": "mnist", "epsilon": 1.0}, "hardly learnt, as published (± 11.05)"),
     ({"algorithm": "noise_decay", "data": "fashion_mnist", "epsilon": 0.2}, "seeds: from 56 to 90"),
     ({"algorithm": "hand_dp", "data": "svhn"}, "32 x 32 rather than 128 x 128 pixels"),
+    ({"data": "fashion_mnist", "network": "simple_cnn", "epsilon": 1000.0}, "order of the rows, and averaged weights"),
+    ({"data": "fashion_mnist", "network": "simple_cnn", "epsilon": 100.0}, "likely the same as at epsilon 1000"),
 )
 """Why ours is less accurate in the cells with all of these facts; the first that fits counts."""
 

@@ -64,7 +64,7 @@ DESCENT = ("dpsgd", "tanh", "quantile_clip", "noise_decay", "focal", "hand_dp")
 """Seconds of a GPU a cell."""
 QUICK = (*DESCENT, "rgp", "alibi", "dpgen")
 LONG = ("label_mst", "private_knn", "pate", "gep")
-"""Minutes of a GPU a cell; `private_set` takes ten."""
+"""Minutes of a GPU a cell; `private_set` takes twenty."""
 SEEDED = ("cifar10", "fashion_mnist")
 """Data sets with three seeds."""
 
