@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -226,7 +226,7 @@ def _embedded(chain: tuple[Any, ...], public: Data, data: Data, device: str, rng
     block after another.
     """
     pool = rows_after(chain, public, device)
-    embedding = Embedding.of(pool, rng.initial)
+    embedding = Embedding.of(pool, rng.initial, device)
     size = max(1, MEMORY // pool.shape[1])
     chunks = [np.arange(at, min(at + size, len(data))) for at in range(0, max(len(data), 1), size)]
     return embedding(pool), np.concatenate([embedding(rows_after(chain, data.take(at), device)) for at in chunks])
@@ -267,16 +267,17 @@ class Embedding:
 
     A row becomes `clip((row - centre) / unit, -1, 1) @ directions`, where `centre` is (width,) and `directions` is
     (width, entries). It is then divided by `reach`, clipped to [-1, 1] and rounded to multiples of `2**-BITS`; the
-    result counts these multiples.
+    result counts these multiples. The products are computed on `device`.
     """
 
     centre: np.ndarray
     unit: float
     directions: np.ndarray
     reach: float
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, pool: np.ndarray, generator: np.random.Generator) -> Embedding:
+    def of(cls, pool: np.ndarray, generator: np.random.Generator, device: str = "cpu") -> Embedding:
         """Return the embedding on the principal directions of the public rows `pool` (rows, width).
 
         `centre` is their mean. `unit` and `reach` are `RANGE_FACTOR` times the largest absolute value of the centred
@@ -287,9 +288,9 @@ class Embedding:
         rows -= centre
         unit = max(RANGE_FACTOR * float(np.abs(rows).max(initial=0.0)), 1e-30)
         directions = _lattice(rows.shape[1]).nearest(_directions(rows / unit, generator))
-        first = cls(centre=centre, unit=unit, directions=directions, reach=1.0)
+        first = cls(centre=centre, unit=unit, directions=directions, reach=1.0, device=device)
         reach = max(RANGE_FACTOR * float(np.abs(first._projected(pool)).max(initial=0.0)), 1e-30)
-        return cls(centre=centre, unit=unit, directions=directions, reach=reach)
+        return replace(first, reach=reach)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return the embedded `rows`: integers from `-2**BITS` to `2**BITS`, as float64 (rows, at most WIDTH)."""
@@ -302,8 +303,12 @@ class Embedding:
         The rows are moved by `centre`, divided by `unit` and clipped to [-1, 1]. The products are exact, because both
         factors are rounded (`_lattice`). Entries of `rows` that are not finite count as 0.
         """
-        finite = np.nan_to_num(rows.astype(float), posinf=0.0, neginf=0.0)
-        return np.asarray(_lattice(rows.shape[1]).nearest((finite - self.centre) / self.unit) @ self.directions)
+        import torch
+
+        settings = (self.centre, np.float64(self.unit), self.directions)
+        centre, unit, directions = (torch.as_tensor(each).to(self.device) for each in settings)
+        moved = torch.from_numpy(rows).to(self.device).double().nan_to_num(0.0, 0.0, 0.0).sub_(centre).div_(unit)
+        return np.asarray((_lattice(rows.shape[1]).nearest(moved) @ directions).cpu().numpy())
 
 
 def _lattice(width: int) -> Lattice:

@@ -246,6 +246,13 @@ def test_embedded_row_does_not_depend_on_other_rows() -> None:
     assert np.isfinite(embedding(hostile)).all()
 
 
+@pytest.mark.cuda
+def test_embedding_has_the_same_bits_on_a_gpu() -> None:
+    rows = RNG.standard_normal((257, 1000)).astype(np.float32)
+    embedding = Embedding.of(rows[:200], np.random.default_rng(0))
+    assert (replace(embedding, device="cuda")(rows) == embedding(rows)).all()
+
+
 def test_distances_are_exact() -> None:
     """Two rows whose distances differ by one part in 2^40 are told apart, in any arrangement."""
     top = float(2**20)
