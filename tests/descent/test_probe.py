@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import _probe, clipped_sum, cross_entropy
+from privaware.descent import _probe, clipped_sum, cross_entropy, low_rank
 from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._precision import matmul_precision, tf32_allowed
 from privaware.errors import Refused, WrongInput
@@ -283,6 +283,33 @@ def test_a_forward_that_writes_into_parameters_is_refused(norm):
     tokens, y = torch.randint(10, (6, 2)), torch.zeros(6, dtype=torch.long)
     with pytest.raises(Refused, match="changes its parameters in its forward pass"):
         clipped_sum(Renormed(norm), cross_entropy, tokens, y, 1.0)
+
+
+class Tempered(nn.Module):
+    """A linear layer whose outputs are divided by a temperature, a trainable number without dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.temperature = nn.Linear(4, 3), nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, inputs):
+        return self.inner(inputs) / self.temperature
+
+
+def test_parameters_without_dimensions_get_their_gradients():
+    x, y = examples(6)
+    module = Tempered()
+    total, _ = clipped_sum(module, cross_entropy, x, y, 100.0)
+    wanted = torch.autograd.grad(cross_entropy(module(x), y).sum(), list(module.parameters()))
+    for name, gradient in zip(dict(module.named_parameters()), wanted, strict=True):
+        torch.testing.assert_close(total[name], gradient, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("projection", [None, low_rank(rank=1)])
+def test_parameters_without_dimensions_are_trained(projection):
+    module = Tempered()
+    after = train(recipe(projection=projection), module=module)
+    assert after.temperature != module.temperature
 
 
 def test_a_module_that_fails_on_unusual_values_is_trained():
