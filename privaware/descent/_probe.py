@@ -2,7 +2,8 @@
 
 Only the shapes and types of the inputs are used. A module is refused unless all of these hold:
 
-1. Examples do not influence each other's losses, and no parameter or buffer changes in a forward pass.
+1. Examples do not influence each other's losses, nor does their number, and no parameter or buffer changes in a
+   forward pass.
 2. The per-example norms and the clipped sums of the engine agree with autograd.
 3. With TF32 products, the clipped sums may deviate by rounding, but no clipped per-example gradient exceeds the
    clipping norm by more than `TF32_MARGIN` allows.
@@ -194,7 +195,8 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         foreign = has_other_code(probe)
         if foreign:
             _check_crowd(cases[0])
-        if foreign or getattr(loss, "__module__", "") != LOSS_MODULE:
+        other_code = foreign or getattr(loss, "__module__", "") != LOSS_MODULE
+        if other_code:
             _check_unusual(cases)
         probe.eval()
         _autograd_gradients(cases[0])  # refuses parameters without a gradient
@@ -207,6 +209,9 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
             for part in probe.modules():
                 part.training = part.training and not has_dropout(part)
             _choose(cases, counts, tf32, (materialise,))  # other code may compute other gradients in training mode
+        if other_code:
+            probe.eval()
+            _check_number(cases[0])
         return materialise
 
 
@@ -374,6 +379,25 @@ def _check_crowd(case: _Case) -> None:
     changed = tuple(_replaced(items, 0, flipped(items[0])) for items in inputs)
     with torch.no_grad():
         _expect_near(*(case.losses(case.outputs(items), targets)[1:] for items in (inputs, changed)))
+
+
+def _check_number(case: _Case) -> None:
+    """Raise `Refused` if the loss of an example depends on the number of examples in its batch.
+
+    Then gradients would depend on the size of microbatches, and in a loop of one's own an example could change the
+    clipped gradients of all others. The module of `case` is in evaluation mode, because masks of dropout differ.
+    """
+    inputs = synthetic_inputs(case.inputs, EXAMPLES + CROWD)
+    targets = case.targets[:1].repeat_interleave(EXAMPLES + CROWD, 0)
+    middle = EXAMPLES // 2  # `_slot_checks.py` compares the first and the last slot with others
+    with torch.no_grad():
+        many = case.losses(case.outputs(inputs), targets)[middle]
+        few = case.losses(case.outputs(tuple(item[:EXAMPLES] for item in inputs)), targets[:EXAMPLES])[middle]
+    if (few - many).abs() > TF32_TOLERANCE * many.abs():
+        raise Refused(
+            "the loss of an example depends on the number of examples in its batch; do not divide by that number or "
+            "multiply by it, because the sum of gradients is divided by sampling_rate * rows"
+        )
 
 
 def _expect_near(losses: Tensor, changed: Tensor) -> None:
