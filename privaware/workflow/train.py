@@ -185,7 +185,13 @@ def train(
                 f"expected delta above 0 and below 1 / rows, got delta {number(delta)} and {count} rows; choose "
                 "another delta"
             )
-        settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
+        clip = more.get("clip", flat(clipping_norm))
+        if getattr(clip, "norm", clipping_norm) != clipping_norm:
+            raise WrongInput(
+                f"expected clipping_norm as in clip, got {number(clipping_norm)} beside a clip with the norm "
+                f"{number(clip.norm)}; give the same norm in both"
+            )
+        settings = {**more, "clip": clip, "loss": loss, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         expect_device(device)
@@ -271,13 +277,15 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
     """Return the update by `optimizer`, else `more["update"]`, else gradient descent with learning rate `lr`.
 
     `module` has the parameters that `optimizer` changes, and `more` has the further arguments of `train`. Raise
-    `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
+    `WrongInput` if both `optimizer` and an update are given, or if nothing or more than one gives a learning rate.
     """
     if optimizer is not None:
         if "update" in more:
             raise WrongInput("expected one of optimizer and update, got both")
         return torch_optimizer(optimizer, module, lr)
     if "update" in more:
+        if lr is not None:
+            raise WrongInput("expected the learning rate once, got lr beside an update with its own; leave lr out")
         return more["update"]
     if lr is None:
         raise WrongInput("expected lr, the learning rate, or an optimizer that has its own, got neither")

@@ -13,7 +13,7 @@ from torch import nn
 
 from privaware import Ledger, fit, train
 from privaware.accounting import epsilon
-from privaware.descent import Descent, anchored, cross_entropy, flat
+from privaware.descent import Descent, adam, anchored, cross_entropy, flat
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, Refused, WrongInput
 from privaware.ledger import ledger_lines
 
@@ -216,6 +216,8 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ({"progress": "yes"}, "expected progress as a function of .*, got 'yes'"),
         ({"device": "tpu"}, "got 'tpu'"),
         ({"norm": 2.0}, "expected one of clipping_norm and its earlier name norm, got both"),
+        ({"clip": flat(2.0)}, "expected clipping_norm as in clip, got 1 beside a clip with the norm 2"),
+        ({"update": adam(0.1)}, "expected the learning rate once, got lr beside an update"),
         ({"checkpoint": "."}, r"a checkpoint of privaware, got another file at '\.'"),
         ({"checkpoint": __file__}, "a checkpoint of privaware, got another file at "),
     ],
