@@ -178,6 +178,8 @@ def train(
     if ranks is not None:
         inputs, targets = rows_of_all(ranks, inputs, targets, own_rows=own_rows)
 
+    rng = Rng(seed)  # refuses a wrong seed before anything is charged
+
     def charged_training() -> nn.Module:
         count = len(targets) if rows is None else rows
         if not 0 < delta * count < 1:
@@ -226,7 +228,7 @@ def train(
                 saved = replace(saved, run=_bound_to(entry, known()[0]))
             callbacks = Callbacks(checkpoint=saved, progress=listener)
             trained = descent.run(
-                module, inputs, targets, noise=noise, rows=count, rng=Rng(seed), device=device, callbacks=callbacks
+                module, inputs, targets, noise=noise, rows=count, rng=rng, device=device, callbacks=callbacks
             )
             if not finished:
                 _finish(charged, run, saved, steps)

@@ -200,6 +200,7 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ({"epochs": 2}, "no argument 'epochs'; give steps"),
         ({"steps": 0}, "expected steps as a whole number >= 1, got 0"),
         ({"rows": 0}, "expected rows as a whole number >= 1, got 0"),
+        ({"seed": -1}, "expected seed as a whole number >= 0, or none at all, got -1"),
         ({"strategy": 2}, "no argument 'strategy'; further arguments are .*optimizer"),
         (
             {"loss": nn.CrossEntropyLoss()},
