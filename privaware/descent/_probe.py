@@ -247,8 +247,12 @@ def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Ten
     def augmented(shown: Tensor, numbers: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
             changed = augment(shown.repeat_interleave(copies, 0), ExampleDraws(numbers.flatten()))
-        if len(changed) != AUGMENTED * copies:
-            raise Refused("expected the function augment to return as many examples as it gets; keep their number")
+        wanted = (AUGMENTED * copies, *shown.shape[1:])
+        if not isinstance(changed, Tensor) or (changed.shape, changed.dtype) != (wanted, shown.dtype):
+            raise Refused(
+                "expected the function augment to return a tensor of as many examples as it gets, of the same shape "
+                "and type; keep them"
+            )
         return changed.unflatten(0, (AUGMENTED, copies))
 
     before = augmented(examples, numbers)

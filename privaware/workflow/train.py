@@ -172,7 +172,9 @@ def train(
     expect_positive("train", epsilon=epsilon, delta=delta)
     expect_count("train", steps=steps)
     expect_count("train", optional=True, rows=rows)
-    steps = int(steps)  # a descent refuses a NumPy integer
+    steps, rows = int(steps), None if rows is None else int(rows)  # descent and schema refuse integers of NumPy
+    if checkpoint is not None and not isinstance(checkpoint, (str, Path, Checkpoint)):
+        raise WrongInput(f"expected checkpoint as the path of a file, got {shown(checkpoint)}")
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True and reports() else None)
     ranks = joined()
     if ranks is not None:
@@ -188,10 +190,10 @@ def train(
                 "another delta"
             )
         clip = more.get("clip", flat(clipping_norm))
-        if getattr(clip, "norm", clipping_norm) != clipping_norm:
+        if isinstance(norm := getattr(clip, "norm", None), (int, float)) and norm != clipping_norm:
             raise WrongInput(
                 f"expected clipping_norm as in clip, got {number(clipping_norm)} beside a clip with the norm "
-                f"{number(clip.norm)}; give the same norm in both"
+                f"{number(norm)}; give the same norm in both"
             )
         settings = {**more, "clip": clip, "loss": loss, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)

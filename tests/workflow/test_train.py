@@ -200,6 +200,9 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ({"epochs": 2}, "no argument 'epochs'; give steps"),
         ({"steps": 0}, "expected steps as a whole number >= 1, got 0"),
         ({"rows": 0}, "expected rows as a whole number >= 1, got 0"),
+        ({"average": {}}, "expected average as an object of privaware.descent with a method initial_state"),
+        ({"checkpoint": 1}, "expected checkpoint as the path of a file, got 1"),
+        ({"device": 0.5}, "expected device= as cpu, or cuda on a machine with a GPU, got 0.5"),
         ({"seed": -1}, "expected seed as a whole number >= 0, or none at all, got -1"),
         ({"strategy": 2}, "no argument 'strategy'; further arguments are .*optimizer"),
         (
@@ -362,3 +365,23 @@ def test_p24_augment_that_mixes_examples_costs_nothing(ledger, augment, copies):
         train(nn.Linear(4, 2), x, y, **settings, augment=augment, copies=copies)
     assert ledger.spent() == 0
     train(nn.Linear(4, 2), x, y, **settings, augment=lambda rows, draws: rows + draws.normal(rows.shape).to(rows))
+
+
+@pytest.mark.parametrize(
+    "augment",
+    [
+        lambda rows, _: rows[:, :3],
+        lambda rows, _: rows.double(),
+        lambda rows, _: rows[1:],
+        lambda rows, _: rows.numpy(),
+    ],
+    ids=["shape", "type", "number", "array"],
+)
+def test_augment_that_returns_other_tensors_costs_nothing(ledger, augment):
+    with pytest.raises(Refused, match="expected the function augment to return a tensor of as many examples"):
+        train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, augment=augment)
+    assert ledger.spent() == 0
+
+
+def test_number_of_rows_may_be_an_integer_of_numpy(ledger):
+    assert train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, rows=np.int64(600)).guarantee.certified
