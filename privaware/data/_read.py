@@ -288,7 +288,10 @@ def _from_arrow(source: Any) -> Raw:
 
 
 def _no_table(source: Any) -> WrongInput:
-    return WrongInput(f"expected the path of a data file or a data frame, got {type(source).__name__}")
+    return WrongInput(
+        f"expected the path of a data file or a data frame, got {type(source).__name__}; give a DataFrame of pandas or "
+        "polars, such as the one that collect() of a LazyFrame returns"
+    )
 
 
 def frame_of_arrow(table: Any, *, split: bool = False) -> pd.DataFrame:

@@ -124,7 +124,7 @@ def _agrees(case: Case, expected: list[dict[str, Tensor]], materialise: bool, mo
         pairs = zip(expected, norms, strict=True)
         parts = [one[segment.name] * (norm / size).clamp(max=1) for one, size in pairs]
         want, computed = torch.stack(parts).sum(0), stack.view(total, segment)
-        distance += (computed - want).flatten(1).square().sum(1)
+        distance += (computed - want).reshape(models, -1).square().sum(1)
         if not tf32:
             near = near and torch.allclose(computed, want.expand_as(computed), rtol=tolerance, atol=tolerance * norm)
     return near and bool((distance.sqrt() <= TF32_ROTATION * EXAMPLES * norm).all())

@@ -31,6 +31,9 @@ IGNORED = -100
 CROWD = 32
 """Number of synthetic examples with which it is tried whether a module of unknown code mixes larger batches."""
 
+NUMBER_TOLERANCE = 0.05
+"""Largest relative difference between losses of an example in batches of different size; it allows for rounding."""
+
 
 def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Tensor, copies: int) -> None:
     """Raise `Refused` unless an example's augmented copies depend on this example and its own random draws only.
@@ -45,8 +48,12 @@ def check_augment(augment: Callable[[Tensor, ExampleDraws], Tensor], inputs: Ten
     def augmented(shown: Tensor, numbers: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
             changed = augment(shown.repeat_interleave(copies, 0), ExampleDraws(numbers.flatten()))
-        if len(changed) != AUGMENTED * copies:
-            raise Refused("expected the function augment to return as many examples as it gets; keep their number")
+        wanted = (AUGMENTED * copies, *shown.shape[1:])
+        if not isinstance(changed, Tensor) or (changed.shape, changed.dtype) != (wanted, shown.dtype):
+            raise Refused(
+                "expected the function augment to return a tensor of as many examples as it gets, of the same shape "
+                "and type; keep them"
+            )
         return changed.unflatten(0, (AUGMENTED, copies))
 
     before = augmented(examples, numbers)
@@ -148,6 +155,25 @@ def check_crowd(case: Case) -> None:
     changed = tuple(replaced(items, 0, flipped(items[0])) for items in inputs)
     with torch.no_grad():
         _expect_near(*(case.losses(case.outputs(items), targets)[1:] for items in (inputs, changed)))
+
+
+def check_number(case: Case) -> None:
+    """Raise `Refused` if the loss of an example depends on the number of examples in its batch.
+
+    Then gradients would depend on the size of microbatches, and in a loop of one's own an example could change the
+    clipped gradients of all others. The module of `case` is in evaluation mode, because masks of dropout differ.
+    """
+    inputs = synthetic_inputs(case.inputs, EXAMPLES + CROWD)
+    targets = case.targets[:1].repeat_interleave(EXAMPLES + CROWD, 0)
+    middle = EXAMPLES // 2  # `_slot_checks.py` compares the first and the last slot with others
+    with torch.no_grad():
+        many = case.losses(case.outputs(inputs), targets)[middle]
+        few = case.losses(case.outputs(tuple(item[:EXAMPLES] for item in inputs)), targets[:EXAMPLES])[middle]
+    if (few - many).abs() > NUMBER_TOLERANCE * many.abs():
+        raise Refused(
+            "the loss of an example depends on the number of examples in its batch; do not divide by that number or "
+            "multiply by it, because the sum of gradients is divided by sampling_rate * rows"
+        )
 
 
 def _expect_near(losses: Tensor, changed: Tensor) -> None:

@@ -18,7 +18,9 @@ def check_layers(module: nn.Module) -> None:
     """Raise `Refused` if a layer of `module` is known to mix or remember examples, or cannot be trained.
 
     Such layers are batch norm in training mode or without running statistics, instance norm with running statistics,
-    embeddings with `max_norm` or `scale_grad_by_freq`, lazy layers before their first call, and scripted modules.
+    embeddings with `max_norm`, `scale_grad_by_freq` or `sparse`, lazy layers before their first call, and scripted
+    modules.
+    Hooks on the gradient of a parameter are refused too, because they would not run on per-example gradients.
     """
     for name, layer in module.named_modules():
         where = f"layer {name!r}" if name else "the module"
@@ -32,10 +34,17 @@ def check_layers(module: nn.Module) -> None:
             )
         if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and (layer.max_norm or layer.scale_grad_by_freq):
             raise Refused(f"{where} is an embedding whose entries interact; leave max_norm and scale_grad_by_freq off")
+        if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and layer.sparse:
+            raise Refused(f"{where} is an embedding with sparse gradients, but noise is dense; set sparse=False")
         if isinstance(layer, ScriptModule):
             raise Refused(
                 f"{where} is a module of TorchScript, whose per-example gradients cannot be computed; train the module "
                 "that it was made from, and script the trained copy"
+            )
+        if any(p._backward_hooks or p._post_accumulate_grad_hooks for p in layer.parameters(recurse=False)):
+            raise Refused(
+                f"{where} has a hook on the gradient of a parameter, which would not run on per-example gradients; "
+                "remove the hook, and change the gradient in the optimiser"
             )
         if any(nn.parameter.is_lazy(parameter) for parameter in layer.parameters(recurse=False)):
             raise Refused(f"{where} is not initialised yet; call the module once on synthetic examples first")

@@ -180,7 +180,7 @@ class LowRank:
         for segment in self.stack.segments:
             factors = self.factors.get(segment.name)
             if factors is None:
-                parts.append(by_name[segment.name].flatten(1))
+                parts.append(by_name[segment.name].reshape(len(noisy), -1))
             else:
                 rebuilt = factors.rebuilt(by_name[f"{segment.name}/left"], by_name.get(f"{segment.name}/right"))
                 parts.append(rebuilt.flatten(1))

@@ -2,8 +2,9 @@
 
 Only the shapes and types of the inputs are used. A module is refused unless all of these hold:
 
-1. Examples do not influence each other's losses, and no parameter or buffer changes in a forward pass. Only dropout
-   layers draw random numbers there, because only their masks belong to single examples (`_isolation_checks.py`).
+1. Examples do not influence each other's losses, nor does their number, and no parameter or buffer changes in a
+   forward pass. Only dropout layers draw random numbers there, because only their masks belong to single examples
+   (`_isolation_checks.py`).
 2. The per-example norms and the clipped sums of the engine agree with autograd (`_gradient_checks.py`).
 
 The probe sees some calls only. A module that behaves otherwise on other values, or after many calls, is not found
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from privaware.descent._accumulate import Loss
 from privaware.descent._fingerprint import NoFingerprint, loss_fingerprint, module_fingerprint
 from privaware.descent._gradient_checks import autograd_gradients, choose_gradients
-from privaware.descent._isolation_checks import check_crowd, check_draws, check_isolation, check_unusual
+from privaware.descent._isolation_checks import check_crowd, check_draws, check_isolation, check_number, check_unusual
 from privaware.descent._layers.dropout import without_dropout
 from privaware.descent._layers.rules import stacked
 from privaware.descent._precision import matmul_precision, tf32_allowed
@@ -112,7 +113,8 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         foreign = has_other_code(probe)
         if foreign:
             check_crowd(cases[0])
-        if foreign or getattr(loss, "__module__", "") != LOSS_MODULE:
+        other_code = foreign or getattr(loss, "__module__", "") != LOSS_MODULE
+        if other_code:
             check_unusual(cases)
         probe.eval()
         autograd_gradients(cases[0])  # refuses parameters without a gradient
@@ -124,6 +126,9 @@ def _probed(module: nn.Module, loss: Loss, inputs: Sequence[Tensor], targets: Te
         if foreign:
             with without_dropout(probe):  # other code may compute other gradients in training mode
                 choose_gradients(cases, counts, tf32, (materialise,))
+        if other_code:
+            probe.eval()
+            check_number(cases[0])
         return materialise
 
 

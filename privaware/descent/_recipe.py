@@ -25,7 +25,7 @@ METHODS = {
     "sampler": "draw",
     "clip": "factors",
     "update": "apply",
-    "average": "update",
+    "average": "initial_state",
     "lr_schedule": "at",
     "noise_schedule": "at",
     "augment": "__call__",

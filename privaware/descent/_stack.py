@@ -171,7 +171,7 @@ class Stack:
         """
         trained: dict[int, Tensor] = {}
         for segment in self.segments:
-            any_trained = self.view(mask, segment).flatten(1).any(1)
+            any_trained = self.view(mask, segment).reshape(len(mask), -1).any(1)
             layer = self.layer_numbers[segment.name]
             trained[layer] = trained[layer] | any_trained if layer in trained else any_trained
         for segment in self.segments:

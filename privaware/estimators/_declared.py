@@ -383,7 +383,7 @@ def _column(name: str, values: pd.Series, missing: str | float) -> Column:
         return Column(name=name, low=0, high=1, missing="refuse" if kind == np.bool_ else gaps)  # it has no gaps
     if pd.api.types.is_numeric_dtype(kind):
         return Column(name=name, missing=missing)
-    if not isinstance(kind, (pd.CategoricalDtype, pd.StringDtype)) and kind.kind != "O":
+    if kind.kind not in "OU":  # "U" is text of PyArrow
         raise WrongInput(
             f"column {name!r}: expected numbers, truth values, dates, text or categories, got {kind}; "
             "convert the column (a duration by .dt.total_seconds()) or leave it out"

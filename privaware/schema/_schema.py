@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from privaware._validate import expect, expect_one_of, shown
+from privaware._validate import expect, expect_one_of, expect_path, shown
 from privaware.errors import WrongInput
 from privaware.schema._column import (
     NOT_USED,
@@ -335,6 +335,7 @@ class Schema:
         Schema
             The schema.
         """
+        expect_path("a schema file, or a Schema", path)
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:

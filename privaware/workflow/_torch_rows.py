@@ -85,8 +85,9 @@ def failures_of_module() -> Iterator[None]:
 def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, Any]:
     """Return the inputs and the targets of all rows; tensors and arrays are returned as they are.
 
-    Raise `WrongInput` if targets are missing or given twice, if inputs or targets are objects of pandas, if the rows of
-    a data set cannot be read by position or stacked, or if a DataLoader has a collate function of its own.
+    Raise `WrongInput` if targets are missing or given twice, if inputs or targets are no dense tensors or arrays (see
+    `_expect_dense`), if the rows of a data set cannot be read by position or stacked, or if a DataLoader has a collate
+    function of its own.
 
     Parameters
     ----------
@@ -107,9 +108,7 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
     if not isinstance(inputs, (DataLoader, Dataset)):
         if targets is None:
             raise WrongInput("expected targets beside the inputs, got none; pass them, or pass a DataLoader with both")
-        for values in (inputs, targets):
-            if hasattr(values, "iloc"):
-                raise WrongInput(f"expected tensors or arrays, got a {type(values).__name__}; pass its to_numpy()")
+        _expect_dense(inputs, targets)
         return inputs, targets
     if targets is not None:
         raise WrongInput("expected a DataLoader or data set with the targets inside, got targets beside it too")
@@ -119,6 +118,24 @@ def rows_and_targets(inputs: Any, targets: Any, say: Say | None) -> tuple[Any, A
             say(NOT_USED)
         return _pairs(inputs.dataset)
     return _pairs(inputs)
+
+
+def _expect_dense(inputs: Any, targets: Any) -> None:
+    """Raise `WrongInput` if inputs or targets are objects of pandas, sparse, of unequal lengths, or named in a dict."""
+    import torch
+
+    for values in (*(inputs if isinstance(inputs, (tuple, list)) else (inputs,)), targets):
+        if hasattr(values, "iloc"):
+            raise WrongInput(f"expected tensors or arrays, got a {type(values).__name__}; pass its to_numpy()")
+        if isinstance(values, Mapping):
+            raise WrongInput(
+                "expected tensors or arrays, got a dict; for a module with several inputs, pass a tuple of them"
+            )
+        if isinstance(values, torch.Tensor) and values.is_nested:
+            raise WrongInput("expected rows of one shape, got a nested tensor; pass its to_padded_tensor(padding=0)")
+        if hasattr(values, "tocsr") or (isinstance(values, torch.Tensor) and values.layout != torch.strided):
+            advice = "to_dense()" if isinstance(values, torch.Tensor) else "toarray()"
+            raise WrongInput(f"expected dense tensors or arrays, got sparse ones; pass their {advice}")
 
 
 def _expect_plain(loader: Any) -> None:
@@ -146,6 +163,7 @@ def _pairs(dataset: Any) -> tuple[Any, Any]:
         )
     if type(dataset) is TensorDataset:  # a subclass may make other items of its tensors
         columns: Any = dataset.tensors
+        _expect_dense(columns[:-1], columns[-1])
     else:
         try:
             columns = default_collate([dataset[at] for at in range(len(dataset))])

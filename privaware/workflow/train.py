@@ -172,11 +172,15 @@ def train(
     expect_positive("train", epsilon=epsilon, delta=delta)
     expect_count("train", steps=steps)
     expect_count("train", optional=True, rows=rows)
-    steps = int(steps)  # a descent refuses a NumPy integer
+    steps, rows = int(steps), None if rows is None else int(rows)  # descent and schema refuse integers of NumPy
+    if checkpoint is not None and not isinstance(checkpoint, (str, Path, Checkpoint)):
+        raise WrongInput(f"expected checkpoint as the path of a file, got {shown(checkpoint)}")
     inputs, targets = rows_and_targets(inputs, targets, to_stderr if progress is True and reports() else None)
     ranks = joined()
     if ranks is not None:
         inputs, targets = rows_of_all(ranks, inputs, targets, own_rows=own_rows)
+
+    rng = Rng(seed)  # refuses a wrong seed before anything is charged
 
     def charged_training() -> nn.Module:
         count = len(targets) if rows is None else rows
@@ -185,7 +189,13 @@ def train(
                 f"expected delta above 0 and below 1 / rows, got delta {number(delta)} and {count} rows; choose "
                 "another delta"
             )
-        settings = {"clip": flat(clipping_norm), "loss": loss, **more, "update": _update(module, optimizer, lr, more)}
+        clip = more.get("clip", flat(clipping_norm))
+        if isinstance(norm := getattr(clip, "norm", None), (int, float)) and norm != clipping_norm:
+            raise WrongInput(
+                f"expected clipping_norm as in clip, got {number(clipping_norm)} beside a clip with the norm "
+                f"{number(norm)}; give the same norm in both"
+            )
+        settings = {**more, "clip": clip, "loss": loss, "update": _update(module, optimizer, lr, more)}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         expect_device(device)
@@ -220,7 +230,7 @@ def train(
                 saved = replace(saved, run=_bound_to(entry, known()[0]))
             callbacks = Callbacks(checkpoint=saved, progress=listener)
             trained = descent.run(
-                module, inputs, targets, noise=noise, rows=count, rng=Rng(seed), device=device, callbacks=callbacks
+                module, inputs, targets, noise=noise, rows=count, rng=rng, device=device, callbacks=callbacks
             )
             if not finished:
                 _finish(charged, run, saved, steps)
@@ -271,13 +281,15 @@ def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[s
     """Return the update by `optimizer`, else `more["update"]`, else gradient descent with learning rate `lr`.
 
     `module` has the parameters that `optimizer` changes, and `more` has the further arguments of `train`. Raise
-    `WrongInput` if both `optimizer` and an update are given, or if nothing gives a learning rate.
+    `WrongInput` if both `optimizer` and an update are given, or if nothing or more than one gives a learning rate.
     """
     if optimizer is not None:
         if "update" in more:
             raise WrongInput("expected one of optimizer and update, got both")
         return torch_optimizer(optimizer, module, lr)
     if "update" in more:
+        if lr is not None:
+            raise WrongInput("expected the learning rate once, got lr beside an update with its own; leave lr out")
         return more["update"]
     if lr is None:
         raise WrongInput("expected lr, the learning rate, or an optimizer that has its own, got neither")

@@ -296,6 +296,17 @@ def test_refused_charge_names_the_command_for_the_limit(run: Run, people: Path) 
     assert "raise the limit (`privaware ledger --set-limit`)" in planned
 
 
+def test_limit_advised_for_a_full_ledger_is_enough(run: Run, people: Path) -> None:
+    call = ("fit", people, "--schema", "people.toml", "--learner", "majority")
+    assert run(*call, "--epsilon", 1.3, "--out", "m").code == 0
+    refused = run(*call, "--epsilon", 0.0005, "--out", "n")
+    assert refused.code == 3
+    advised = re.search("privaware (ledger .* --set-limit .*)`", refused.err)
+    assert advised is not None
+    assert run(*shlex.split(advised[1])).code == 0
+    assert run(*call, "--epsilon", 0.0005, "--out", "n").code == 0
+
+
 def test_entries_for_different_data_have_different_marks(run: Run, people: Path) -> None:
     call = ("fit", people, "--schema", "people.toml", "--learner", "majority", "--limit", 9)
     assert run(*call, "--out", "m").code == 0

@@ -293,7 +293,7 @@ def test_file_larger_than_memory_is_refused(tmp_path: Path, monkeypatch: Any) ->
 
 @pytest.mark.parametrize("column", [pd.Series([1.5, "secret"]), pd.Series([1, 2]), pl.Series(["secret"])])
 def test_a_single_column_is_no_table(column: object) -> None:
-    with pytest.raises(WrongInput, match=r"expected the path of a data file or a data frame, got Series$"):
+    with pytest.raises(WrongInput, match="or a data frame, got Series; give a DataFrame"):
         read(column)
 
 

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from privaware.descent import _gradient_checks, cross_entropy
+from privaware.descent import _gradient_checks, clipped_sum, cross_entropy, low_rank
 from privaware.descent._layers.convolution import ConvolutionGradient
 from privaware.descent._precision import matmul_precision, tf32_allowed
 from privaware.descent._probe import MAX_DRAWS, needs_materialising
 from privaware.errors import Refused
+from tests.descent.small_training import examples, recipe, train
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
@@ -66,3 +67,30 @@ def test_in_float32_all_other_draws_must_agree(monkeypatch, wrong, refused):
     else:
         assert needs_materialising(*arguments) is False
     assert len(draws) == (MAX_DRAWS if wrong == 1 else wrong + (not refused))
+
+
+class Tempered(nn.Module):
+    """A linear layer whose outputs are divided by a temperature, a trainable number without dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.temperature = nn.Linear(4, 3), nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, inputs):
+        return self.inner(inputs) / self.temperature
+
+
+def test_parameters_without_dimensions_get_their_gradients():
+    x, y = examples(6)
+    module = Tempered()
+    total, _ = clipped_sum(module, cross_entropy, x, y, 100.0)
+    wanted = torch.autograd.grad(cross_entropy(module(x), y).sum(), list(module.parameters()))
+    for name, gradient in zip(dict(module.named_parameters()), wanted, strict=True):
+        torch.testing.assert_close(total[name], gradient, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("projection", [None, low_rank(rank=1)])
+def test_parameters_without_dimensions_are_trained(projection):
+    module = Tempered()
+    after = train(recipe(projection=projection), module=module)
+    assert after.temperature != module.temperature

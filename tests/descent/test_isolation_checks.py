@@ -193,6 +193,25 @@ def test_p24_mixing_that_few_usual_examples_hide_is_refused(module):
         clipped_sum(module, cross_entropy, x, y, 1.0)
 
 
+def averaged(outputs, targets):
+    return cross_entropy(outputs, targets) / len(targets)
+
+
+@pytest.mark.parametrize(
+    ("module", "loss"),
+    [
+        (net(), averaged),
+        (calling(lambda inputs, module: inputs / len(inputs)), cross_entropy),
+        (calling(lambda inputs, module: inputs * (1 + (len(inputs) > 8))), cross_entropy),
+    ],
+    ids=["loss", "module", "from some number on"],
+)
+def test_p24_a_loss_that_depends_on_the_batch_size_is_refused(module, loss):
+    x, y = examples(6)
+    with pytest.raises(Refused, match="depends on the number of examples in its batch"):
+        clipped_sum(module, loss, x, y, 1.0)
+
+
 def test_p24_mixing_in_a_microbatch_of_the_run_is_refused(monkeypatch):
     monkeypatch.setattr(_isolation_checks, "CROWD", 2)
     x, y = examples(60)

@@ -29,3 +29,21 @@ def test_embeddings_that_shorten_their_entries_are_refused(kind):
     tokens = torch.zeros(6, 1, dtype=torch.long)
     with pytest.raises(Refused, match="leave max_norm and scale_grad_by_freq off"):
         clipped_sum(module, cross_entropy, tokens, tokens[:, 0], 1.0)
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+def test_embeddings_with_sparse_gradients_are_refused(kind):
+    tokens = torch.zeros(6, 1, dtype=torch.long)
+    with pytest.raises(Refused, match=r"layer '0' is an embedding with sparse gradients.*set sparse=False"):
+        clipped_sum(nn.Sequential(kind(10, 3, sparse=True), nn.Flatten()), cross_entropy, tokens, tokens[:, 0], 1.0)
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_on_gradients_of_parameters_are_refused(register):
+    x, y = examples(6)
+    module = nn.Linear(4, 3)
+    hook = getattr(module.weight, register)(lambda gradient: gradient)
+    with pytest.raises(Refused, match="hook on the gradient of a parameter"):
+        clipped_sum(module, cross_entropy, x, y, 1.0)
+    hook.remove()
+    clipped_sum(module, cross_entropy, x, y, 1.0)

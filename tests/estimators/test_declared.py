@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from privaware import PrivateClassifier, PrivateRegressor, PrivateSelector, Schema
 from privaware.errors import WrongInput
 from privaware.estimators import PrivateNormaliser, PrivatePCA
+from privaware.estimators._declared import schema_from_types
 from privaware.estimators._labels import declared_labels
 from privaware.schema import Column
 
@@ -145,3 +147,9 @@ def test_columns_that_a_schema_lacks_may_hold_text(estimator: Any) -> None:
     estimator(schema=schema, random_state=1).fit(frame, np.arange(40) % 2)
     with pytest.raises(WrongInput, match=r"column 'a', row 1: "):
         estimator(schema=schema, random_state=1).fit(frame.assign(a="x"), np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("kind", [object, "string", "category", "string[pyarrow]", pd.ArrowDtype(pa.string())])
+def test_text_of_any_type_of_pandas_is_a_category(kind: Any) -> None:
+    frame = pd.DataFrame({"town": pd.Series(["north", "south"] * 4, dtype=kind)})
+    assert schema_from_types(frame).columns[0].kind == "category"

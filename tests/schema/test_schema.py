@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,12 @@ def test_invalid_schema_is_refused(entries: dict[str, object], words: str) -> No
 def test_invalid_json_schema_is_refused(value: object) -> None:
     with pytest.raises(WrongInput):
         Schema.from_json(value)
+
+
+def test_a_dict_is_no_schema_file() -> None:
+    bounds: Any = {"age": (0, 100)}
+    with pytest.raises(WrongInput, match="expected the path of a schema file, or a Schema, got an object of dict"):
+        Schema.read(bounds)
 
 
 def test_unreadable_schema_file_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, WeightedRandomSampler
 
@@ -104,6 +105,11 @@ class Ragged(Pairs):
         ((DataLoader(Ragged()),), "same shape"),
         ((DataLoader(TensorDataset(X)),), "pairs"),
         ((X,), "expected targets"),
+        (({"x": X}, Y), "got a dict; for a module with several inputs, pass a tuple"),
+        ((X.to_sparse(), Y), r"got sparse ones; pass their to_dense\(\)"),
+        ((TensorDataset(X.to_sparse(), Y),), r"got sparse ones; pass their to_dense\(\)"),
+        ((csr_matrix(X.numpy()), Y), r"got sparse ones; pass their toarray\(\)"),
+        ((torch.nested.nested_tensor(list(X), layout=torch.jagged), Y), "got a nested tensor"),
     ],
 )
 def test_source_without_whole_rows_is_refused(ledger: Ledger, rows: tuple[Any, ...], words: str) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from privaware import Ledger, fit, train
 from privaware.accounting import epsilon
-from privaware.descent import Descent, anchored, cross_entropy, flat
+from privaware.descent import Descent, adam, anchored, cross_entropy, flat
 from privaware.errors import BudgetExceeded, OverlapWarning, PrivawareError, Refused, WrongInput
 from privaware.ledger import ledger_lines
 
@@ -200,6 +200,10 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ({"epochs": 2}, "no argument 'epochs'; give steps"),
         ({"steps": 0}, "expected steps as a whole number >= 1, got 0"),
         ({"rows": 0}, "expected rows as a whole number >= 1, got 0"),
+        ({"average": {}}, "expected average as an object of privaware.descent with a method initial_state"),
+        ({"checkpoint": 1}, "expected checkpoint as the path of a file, got 1"),
+        ({"device": 0.5}, "expected device= as cpu, or cuda on a machine with a GPU, got 0.5"),
+        ({"seed": -1}, "expected seed as a whole number >= 0, or none at all, got -1"),
         ({"strategy": 2}, "no argument 'strategy'; further arguments are .*optimizer"),
         (
             {"loss": nn.CrossEntropyLoss()},
@@ -216,6 +220,8 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ({"progress": "yes"}, "expected progress as a function of .*, got 'yes'"),
         ({"device": "tpu"}, "got 'tpu'"),
         ({"norm": 2.0}, "expected one of clipping_norm and its earlier name norm, got both"),
+        ({"clip": flat(2.0)}, "expected clipping_norm as in clip, got 1 beside a clip with the norm 2"),
+        ({"update": adam(0.1)}, "expected the learning rate once, got lr beside an update"),
         ({"checkpoint": "."}, r"a checkpoint of privaware, got another file at '\.'"),
         ({"checkpoint": __file__}, "a checkpoint of privaware, got another file at "),
     ],
@@ -359,3 +365,23 @@ def test_p24_augment_that_mixes_examples_costs_nothing(ledger, augment, copies):
         train(nn.Linear(4, 2), x, y, **settings, augment=augment, copies=copies)
     assert ledger.spent() == 0
     train(nn.Linear(4, 2), x, y, **settings, augment=lambda rows, draws: rows + draws.normal(rows.shape).to(rows))
+
+
+@pytest.mark.parametrize(
+    "augment",
+    [
+        lambda rows, _: rows[:, :3],
+        lambda rows, _: rows.double(),
+        lambda rows, _: rows[1:],
+        lambda rows, _: rows.numpy(),
+    ],
+    ids=["shape", "type", "number", "array"],
+)
+def test_augment_that_returns_other_tensors_costs_nothing(ledger, augment):
+    with pytest.raises(Refused, match="expected the function augment to return a tensor of as many examples"):
+        train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, augment=augment)
+    assert ledger.spent() == 0
+
+
+def test_number_of_rows_may_be_an_integer_of_numpy(ledger):
+    assert train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, rows=np.int64(600)).guarantee.certified

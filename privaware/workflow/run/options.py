@@ -249,6 +249,6 @@ def expect_device(device: str) -> None:
     try:
         if torch.empty(0, device=device).device.type in ("cpu", "cuda"):
             return
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError, TypeError):
         pass
     raise WrongInput(f"expected --device as cpu, or cuda on a machine with a GPU, got {device!r:.80}")

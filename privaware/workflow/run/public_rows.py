@@ -34,11 +34,18 @@ def read_public(
     is the name of the built-in data set that is private in this run, or empty. `known()` returns the digest and the
     sketch of the private rows of this run, and a number; None if they may not be read. Rows that are private in this
     run, or in a ledger that the registry knows, raise `WrongInput`, because choices or labels made from them would not
-    be public.
+    be public. A `schema` that leaves bounds or categories open, and public data without rows, raise `WrongInput`, too.
     """
+    if not schema.bounded:
+        raise WrongInput(
+            "expected declared bounds and categories of all columns beside --public, because public rows are read by "
+            "them before any are estimated; give --schema FILE"
+        )
     facts = replace(schema, unit="row", cap=1)
     if not is_built_in(public):
         raw = read(public, **reading)
+        if not len(raw):
+            raise WrongInput(f"expected public rows, got none in {raw.name or 'a DataFrame'!r:.80}; check --public")
         _expect_not_private(raw, known)
         return Data.of(raw, facts, labelled=labelled)
     if public == private:

@@ -39,6 +39,18 @@ def test_private_rows_are_no_public_rows() -> None:
         fit("digits", epsilon=1.0, learner="private_knn", public="digits", dry_run=True)
 
 
+def test_public_rows_need_declared_bounds() -> None:
+    people = pd.DataFrame({"age": range(40), "rich": ["no", "yes"] * 20})
+    with pytest.raises(WrongInput, match="expected declared bounds and categories of all columns beside public="):
+        fit(people, target="rich", epsilon=1.0, learner="pate", public=people + people, dry_run=True)
+
+
+def test_public_data_without_rows_are_refused() -> None:
+    schema = Schema(columns=(Column(name="age", low=0, high=100),), target="rich", classes=("no", "yes"), rows=40)
+    with pytest.raises(WrongInput, match=r"expected public rows, got none.*check public="):
+        read_public(pd.DataFrame({"age": []}), schema, {}, private="", labelled=False)
+
+
 def test_rows_of_another_shape_are_refused_before_the_charge(tmp_path: Path) -> None:
     with pytest.raises(WrongInput, match="expected a table"):
         read_public("digits", WISCONSIN, {}, private="", labelled=False)
