@@ -189,13 +189,8 @@ def train(
                 f"expected delta above 0 and below 1 / rows, got delta {number(delta)} and {count} rows; choose "
                 "another delta"
             )
-        clip = more.get("clip", flat(clipping_norm))
-        if isinstance(norm := getattr(clip, "norm", None), (int, float)) and norm != clipping_norm:
-            raise WrongInput(
-                f"expected clipping_norm as in clip, got {number(clipping_norm)} beside a clip with the norm "
-                f"{number(norm)}; give the same norm in both"
-            )
-        settings = {**more, "clip": clip, "loss": loss, "update": _update(module, optimizer, lr, more)}
+        update = _update(module, optimizer, lr, more)
+        settings = {**more, "clip": _clip(clipping_norm, more), "loss": loss, "update": update}
         sampler = FullBatch() if sampling_rate == 1 else Poisson(rate=sampling_rate)
         descent = Descent(steps=steps, sampler=sampler, **settings)
         expect_device(device)
@@ -275,6 +270,18 @@ def _settings_of(optimizer: Any) -> Any:
         return optimizer
     groups = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
     return type(optimizer), groups
+
+
+def _clip(clipping_norm: float, more: Mapping[str, Any]) -> Any:
+    """Return `more["clip"]`, else a flat clip; raise `WrongInput` if its norm is not `clipping_norm`."""
+    clip = more.get("clip", flat(clipping_norm))
+    norm = getattr(clip, "norm", None)
+    if isinstance(norm, (int, float)) and norm != clipping_norm:
+        raise WrongInput(
+            f"expected clipping_norm as in clip, got {number(clipping_norm)} beside a clip with the norm "
+            f"{number(norm)}; give the same norm in both"
+        )
+    return clip
 
 
 def _update(module: nn.Module, optimizer: Any, lr: float | None, more: Mapping[str, Any]) -> Update:
