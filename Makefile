@@ -44,8 +44,9 @@ types: $(VENV)/installed
 slow: $(VENV)/installed data  ## the long checks: 200 kills, 2,000 bad inputs
 	@$(BIN)/python -m pytest -n 2 -m slow
 
-gpu:  ## every test that uses a GPU, with the packages that $(PYTHON) has; writes docs/results/gpu_tests.md
-	@$(PYTHON) -m pytest -p tests.gpu_page -p no:cacheprovider -m "cuda and not slow" tests
+gpu:  ## every test that uses a GPU, with the packages that $(PYTHON) has, in six processes if it has pytest-xdist; writes docs/results/gpu_tests.md
+	@$(PYTHON) -m pytest $(if $(shell $(PYTHON) -c "import xdist; print(1)" 2>/dev/null),-n 6 -p no:benchmark) \
+		-p tests.gpu_page -p no:cacheprovider -m "cuda and not slow" tests
 
 bench: $(VENV)/installed  ## the pages of docs/results, from their stored cells
 	@$(BIN)/python -m research.papers._page
