@@ -271,7 +271,7 @@ class View:
         """The mean share of the leakage of SGD that remains at an epsilon, SVHN included, as a percentage."""
         keys = [key for key, _ in self._means.having(ATTACKS[0], (*GRADIENT, *NO_ACCESS)) if key[3] == epsilon]
         shares = [share for key in keys if (share := self._means.leakage(key)) is not None]
-        return f"{fmean(shares):.0%}"
+        return f"{fmean(shares):.0%}" if shares else "(not measured yet)"
 
     def leakages(self) -> str:
         """Figures 5 to 8: the share of the leakage of SGD that remains, by algorithm, network and data.
