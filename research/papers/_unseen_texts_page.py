@@ -94,12 +94,12 @@ def _of_network(cells: list[Cell]) -> str:
 
 
 def _without(runs: Runs, plain: dict[tuple[str, str], Any]) -> str:
-    """The share without the network: on the texts measured with it, and on all."""
+    """The share without the network: on the texts measured with it, and on all if these are more."""
     shown = []
     for epsilon in sorted({at for (at, _), by_method in runs.items() if WORDS in by_method}):
         words = {text: _score(by[WORDS]) for (at, text), by in sorted(runs.items()) if at == epsilon and WORDS in by}
         both = [text for text in words if "auto" in runs[epsilon, text]]
-        for texts in (both, list(words)):
+        for texts in [both] if len(both) == len(words) else [both, list(words)]:
             gain = sum((words[text] or 0.0) - plain[text, "constant"]["score"] for text in texts)
             most = sum(plain[text, "plain"]["score"] - plain[text, "constant"]["score"] for text in texts)
             shown.append([f"{epsilon:g}", ", ".join(texts), f"{gain / most:.3f}" if texts else ""])
