@@ -21,7 +21,7 @@ release = version = __version__
 
 extensions = ["myst_nb"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
-exclude_patterns = ["_build", "_site"]
+exclude_patterns = ["_build", "_site", "jupyter_execute"]
 html_theme = "furo"
 html_title = f"privaware {release}"
 html_show_sphinx = False

@@ -54,4 +54,4 @@ def test_no_gradient_learner_falls_to_the_constant(name: str) -> None:
     noise = accounting.calibrate(lambda noise: learner.cost(train.schema, noise), 8.0, 1e-5)
     models = [learner.run(train, noise, Rng(seed=seed)) for seed in SEEDS]
     scores = [accuracy(loaded.test.y, model.predictions(loaded.test)) for model in models]
-    assert min(scores) > 0.6, scores
+    assert min(scores) > 0.5, scores  # the constant has 0.1, and frozen random layers 0.57 to 0.69
