@@ -15,6 +15,7 @@ from typing import Any, Unpack
 
 from privaware import accounting, registry, report
 from privaware._files import atomic_write
+from privaware._validate import typed_arguments
 from privaware._version import __version__
 from privaware.attacks._evidence import Evidence, evidence_of_canaries, evidence_of_runs
 from privaware.attacks._many_run import deciding_pair, many_runs
@@ -66,6 +67,7 @@ MIN_CANARIES_PER_TRAINING = 4
 
 
 @shows_run_options
+@typed_arguments
 def audit(
     data: Any,
     *,

@@ -211,6 +211,7 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ),
         ({"module": nn.Linear}, r"expected a torch\.nn\.Module to train, got the class Linear"),
         ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
+        ({"targets": 1}, "expected tensors or arrays with one entry for each row, got 1"),
         ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
         ({"epsilon": "1"}, "expected epsilon as a number > 0, got '1'"),
         ({"clip": 1.0}, "expected clip as an object of privaware.descent with a method factors, got 1.0"),
