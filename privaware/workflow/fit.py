@@ -29,6 +29,7 @@ from privaware.workflow.run.paid_features import described_features
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress
 from privaware.workflow.run.publish import Release
+from privaware.workflow.run.source import needs_public_rows
 from privaware.workflow.run.training_plan import recipe_plan
 from privaware.workflow.run.trainings import BIN_NUMBERS, TARGET_RANGE
 
@@ -311,6 +312,11 @@ def fit(
     )
     if policy is not None and recipe.learner != "auto":
         raise WrongInput(f"expected --policy with --learner=auto, got {recipe.learner}; leave one of them out")
+    if public is not None and recipe.search is None and not needs_public_rows(recipe.learner):
+        raise WrongInput(
+            f"expected --public with --search or a learner that uses public rows, got --learner={recipe.learner}; "
+            "leave --public out"
+        )
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
         tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")
