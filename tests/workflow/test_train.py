@@ -386,3 +386,10 @@ def test_augment_that_returns_other_tensors_costs_nothing(ledger, augment):
 
 def test_number_of_rows_may_be_an_integer_of_numpy(ledger):
     assert train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, rows=np.int64(600)).guarantee.certified
+
+
+def test_ledger_with_another_delta_is_refused_like_its_file(ledger):
+    for place in (ledger, ledger.path):
+        with pytest.raises(WrongInput, match=r"expected delta 1e-0?5 as the ledger has it, got 1e-0?6"):
+            train(nn.Linear(4, 2), *task(), **{**SETTINGS, "delta": 1e-6}, ledger=place)
+    assert ledger.spent() == 0
