@@ -32,7 +32,7 @@ from privaware.descent import (
     torch_optimizer,
 )
 from privaware.descent._code_facts import code_facts
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import PrivawareError, WrongInput, without_torch_warnings
 from privaware.ledger import NOT_RESUMED, Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks, reports
@@ -253,11 +253,13 @@ def train(
 def _eager_mode() -> Iterator[None]:
     """Run modules and functions that `torch.compile` returned eagerly in a `with` block, also in inference mode.
 
+    Warnings of PyTorch about its own code are hidden (`without_torch_warnings`).
+
     Compiled code would compile the hooks that compute per-example gradients, and inference mode records no gradients.
     """
     import torch
 
-    with ExitStack() as modes:
+    with without_torch_warnings(), ExitStack() as modes:
         modes.enter_context(torch.inference_mode(False))
         if "torch._dynamo" in sys.modules:  # slow to import; `torch.compile` imports it
             modes.enter_context(torch.compiler.set_stance("force_eager"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -393,3 +394,32 @@ def test_ledger_with_another_delta_is_refused_like_its_file(ledger):
         with pytest.raises(WrongInput, match=r"expected delta 1e-0?5 as the ledger has it, got 1e-0?6"):
             train(nn.Linear(4, 2), *task(), **{**SETTINGS, "delta": 1e-6}, ledger=place)
     assert ledger.spent() == 0
+
+
+def test_warnings_of_torch_about_its_own_code_are_hidden(ledger):
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+            self.last = nn.Linear(4, 2)
+
+        def forward(self, rows):
+            return self.last(self.encoder(rows, src_key_padding_mask=rows[..., 0] > 1.5).mean(1))
+
+    class Warned(nn.Module):
+        def __init__(self, words):
+            super().__init__()
+            self.words, self.last = words, nn.Linear(4, 2)
+
+        def forward(self, rows):
+            warnings.warn(self.words, UserWarning, stacklevel=1)
+            return self.last(rows)
+
+    y = torch.zeros(600, dtype=torch.long)
+    call = {**SETTINGS, "steps": 1, "epsilon": 0.3, "ledger": ledger}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(Encoder().eval(), torch.zeros(600, 3, 4), y, **call)
+        train(Warned("There is a performance drop because ..."), torch.zeros(600, 4), y, **call)
+    with pytest.warns(UserWarning, match="a warning of the module"):
+        train(Warned("a warning of the module"), torch.zeros(600, 4), y, **call)
