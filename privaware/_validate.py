@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
@@ -162,8 +163,90 @@ def expect_path(expected: str, path: object) -> None:
         raise WrongInput(f"expected the path of {expected}, got an object of {type(path).__name__}")
 
 
+TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "bool": ((bool,), "True or False"),
+    "int": ((Integral,), "a whole number"),
+    "float": ((Real,), "a number"),
+    "Path": ((str, os.PathLike), "a path"),
+    "Mapping": ((Mapping,), "a mapping"),
+    "Sequence": ((Collection,), "a list"),
+    "Sequence[str]": ((Collection,), "a list of texts"),
+    "Callable": ((Callable,), "a function"),  # type: ignore[dict-item]
+    "Say": ((Callable,), "a function"),  # type: ignore[dict-item]
+    "None": ((type(None),), "None"),
+}
+"""The accepted types of a part of an annotation, such as `str` in `str | None`, and their name in a message."""
+
+
+def expect_annotated(annotations: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Raise `WrongInput` (see `expect`) for the first of `values` that does not have its type in `annotations`.
+
+    Both mappings have the names of the values as keys. An annotation is text, such as `Ledger | str | Path | None`. Its
+    part `Sequence` means any collection but a text, a mapping or a table, and `Sequence[str]` a collection of texts.
+    The entries of a mapping are not checked, and neither are values with the annotation `Any`.
+
+    >>> expect_annotated({"settings": "Mapping[str, Any] | None"}, {"settings": 1})
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: expected settings as a mapping or None, got 1
+    """
+    for name, value in values.items():
+        parts = annotations.get(name, "Any").split(" | ")
+        if "Any" not in parts and not any(_fits(part, value) for part in parts):
+            words = [TYPES[key][1] if key in TYPES else f"a {key}" for key in map(_type_name, parts)]
+            expect(False, "", f"{name} as {' or '.join(dict.fromkeys(words))}", value)
+
+
+def _type_name(part: str) -> str:
+    """Return the name of the type `part` without its module and without its brackets, except for a list of texts.
+
+    >>> _type_name("Mapping[str, Any]"), _type_name("nn.Module"), _type_name("Sequence[str]")
+    ('Mapping', 'Module', 'Sequence[str]')
+    """
+    return part if part == "Sequence[str]" else part.partition("[")[0].rpartition(".")[2]
+
+
+def _fits(part: str, value: Any) -> bool:
+    """Return whether `value` has the type `part`, one part of an annotation."""
+    head = _type_name(part)
+    if head == "bool":
+        return type(value).__name__ == "bool"  # also a bool of NumPy
+    if head not in TYPES:  # a class, found by its name, so that it need not be imported
+        return head in (base.__name__ for base in type(value).__mro__)
+    if head in ("int", "float") and isinstance(value, bool):
+        return False
+    if head.startswith("Sequence"):
+        plain = not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) == 1
+        listed = plain and isinstance(value, Collection)
+        return listed and (head == "Sequence" or all(isinstance(each, str) for each in value))
+    return isinstance(value, TYPES[head][0])
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def typed_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that an argument of another type than its annotation raises `WrongInput`.
+
+    `expect_annotated` says which types are accepted. An argument that is left out is not checked.
+
+    >>> @typed_arguments
+    ... def doubled(count: int) -> int:
+    ...     return 2 * count
+    >>> doubled("2")
+    Traceback (most recent call last):
+    privaware.errors.WrongInput: expected count as a whole number, got '2'
+    """
+    signature = inspect.signature(function)
+    annotations = {name: str(parameter.annotation) for name, parameter in signature.parameters.items()}
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        expect_annotated(annotations, {**dict(zip(annotations, args)), **kwargs})
+        return function(*args, **kwargs)
+
+    return call
 
 
 def renamed_keywords(**new_names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -29,6 +29,7 @@ __all__ = [
     "naming_options",
     "warn_caller",
     "without_controls",
+    "without_torch_warnings",
 ]
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -134,6 +135,19 @@ def warn_caller(sentence: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in CALLING:
         level, frame = level + 1, frame.f_back
     warnings.warn(without_controls(for_caller(sentence)), category, stacklevel=level)
+
+
+TORCH_WARNINGS = ("The PyTorch API of nested tensors is in prototype stage", "There is a performance drop because")
+"""Starts of warnings of PyTorch about its own code, which the caller of a training cannot act on."""
+
+
+@contextmanager
+def without_torch_warnings() -> Iterator[None]:
+    """Hide the warnings in `TORCH_WARNINGS`, and no others, inside the block."""
+    with warnings.catch_warnings():
+        for start in TORCH_WARNINGS:
+            warnings.filterwarnings("ignore", message=start, category=UserWarning)
+        yield
 
 
 def without_controls(text: str) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from privaware._validate import nearest
+from privaware._validate import nearest, shown
 from privaware.descent import Descent
 from privaware.descent._code_facts import tensor_digest
 from privaware.descent._ranks import examples_of
@@ -125,6 +125,8 @@ def _expect_dense(inputs: Any, targets: Any) -> None:
     import torch
 
     for values in (*(inputs if isinstance(inputs, (tuple, list)) else (inputs,)), targets):
+        if not hasattr(values, "__len__"):
+            raise WrongInput(f"expected tensors or arrays with one entry for each row, got {shown(values)}")
         if hasattr(values, "iloc"):
             raise WrongInput(f"expected tensors or arrays, got a {type(values).__name__}; pass its to_numpy()")
         if isinstance(values, Mapping):

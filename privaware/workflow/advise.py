@@ -22,7 +22,7 @@ import numpy as np
 from privaware import accounting
 from privaware._rounded import rounded_up
 from privaware._summary import Summarised
-from privaware._validate import expect
+from privaware._validate import expect, typed_arguments
 from privaware.errors import WrongInput, for_caller
 from privaware.events import Gaussian
 from privaware.schema import Schema
@@ -109,6 +109,7 @@ class Advised(Summarised):
         return advice_page(self)
 
 
+@typed_arguments
 def advise(
     data: Any,
     *,

@@ -15,6 +15,7 @@ from typing import Any, Unpack
 
 from privaware import accounting, registry, report
 from privaware._files import atomic_write
+from privaware._validate import typed_arguments
 from privaware._version import __version__
 from privaware.attacks._evidence import Evidence, evidence_of_canaries, evidence_of_runs
 from privaware.attacks._many_run import deciding_pair, many_runs
@@ -64,8 +65,12 @@ MAX_TRAININGS = 40
 MIN_CANARIES_PER_TRAINING = 4
 """Smallest number of canaries that one training on crafted rows must have room for."""
 
+EPSILON = 1.0
+"""The epsilon of an audited mechanism by default."""
+
 
 @shows_run_options
+@typed_arguments
 def audit(
     data: Any,
     *,
@@ -74,7 +79,7 @@ def audit(
     method: str | None = None,
     search: Any = None,
     space: Any = None,
-    epsilon: float = 1.0,
+    epsilon: float = EPSILON,
     settings: Mapping[str, Any] | None = None,
     insert: str = "gradient",
     canaries: int = 1000,
@@ -152,6 +157,16 @@ def audit(
     )
     options = RunOptions.of(run_options, public=public, device=device)
     if isinstance(data, (str, Path)) and (Path(data) / "model.json").is_file():
+        of_data = {
+            "--learner": learner != "auto",
+            "--method": method is not None,
+            "--search": search is not None,
+            "--epsilon": epsilon != EPSILON,
+            "settings": bool(settings),
+            "--public": public is not None,
+        }
+        if given := [name for name, differs in of_data.items() if differs]:
+            raise WrongInput(f"expected no {given[0]} with a model folder, whose card says this; leave it out")
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
         budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema)}

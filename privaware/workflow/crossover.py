@@ -33,7 +33,7 @@ import numpy as np
 
 from privaware import accounting
 from privaware._summary import Summarised
-from privaware._validate import expect, expect_positive
+from privaware._validate import expect, expect_positive, typed_arguments
 from privaware.errors import BudgetExceeded, for_caller
 from privaware.ledger import Ledger
 from privaware.report._charts import save, svg
@@ -152,6 +152,7 @@ def _point_json(point: Point) -> dict[str, Any]:
 
 
 @shows_run_options
+@typed_arguments
 def crossover(
     data: Any,
     *,

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from privaware._summary import Summarised
+from privaware._validate import typed_arguments
 from privaware.errors import WrongInput, for_caller
 from privaware.events import NOTHING, Event
 from privaware.guarantee import assumptions, attack_rates, attacker_sentence
@@ -28,8 +29,12 @@ from privaware.workflow.run.paid_features import described_features
 from privaware.workflow.run.plan import Plan
 from privaware.workflow.run.progress import step_progress
 from privaware.workflow.run.publish import Release
+from privaware.workflow.run.source import needs_public_rows
 from privaware.workflow.run.training_plan import recipe_plan
 from privaware.workflow.run.trainings import BIN_NUMBERS, TARGET_RANGE
+
+if TYPE_CHECKING:
+    from privaware.workflow.select import Selection
 
 __all__ = ["Fit", "fit"]
 
@@ -191,6 +196,7 @@ class Fit(Summarised):
 
 
 @shows_run_options
+@typed_arguments
 @led_by_rank_0
 def fit(
     data: Any,
@@ -200,20 +206,20 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     public: Any = None,
     test: Any = None,
-    describe: Any = None,
+    describe: Mapping[str, Any] | str | Path | None = None,
     time_limit: float | None = None,
     score: bool = False,
     score_epsilon: float | None = None,
     score_also: Sequence[str] = (),
     metric: str | None = None,
-    plan: Any = None,
-    policy: Any = None,
-    use: Any = None,
+    plan: Mapping[str, Any] | str | Path | None = None,
+    policy: Mapping[str, Any] | str | Path | None = None,
+    use: Selection | str | Path | Sequence[str] | None = None,
     select: str | None = None,
     select_settings: Mapping[str, Any] | None = None,
     search: str | None = None,
     search_settings: Mapping[str, Any] | None = None,
-    features: Any = None,
+    features: str | Mapping[str, Any] | Sequence[Any] | None = None,
     workflow: str | None = None,
     device: str = "cpu",
     ray: str | None = None,
@@ -286,8 +292,10 @@ def fit(
     ('majority', True, True)
     """
     options = RunOptions.of(run_options, public=public, test=test, describe=describe, device=device, ray=ray)
-    writes = options.dry_run and isinstance(plan, (str, Path)) and not Path(plan).exists()
-    saved = Path(plan) if writes else None  # the new file to which a dry run writes its plan
+    file = Path(plan) if isinstance(plan, (str, Path)) else None
+    saved = (
+        file if options.dry_run and file is not None and not file.exists() else None
+    )  # the new file to which a dry run writes its plan
     rules = Policy.read(policy)
     recipe = Recipe.of(
         None if saved else plan,
@@ -304,6 +312,11 @@ def fit(
     )
     if policy is not None and recipe.learner != "auto":
         raise WrongInput(f"expected --policy with --learner=auto, got {recipe.learner}; leave one of them out")
+    if public is not None and recipe.search is None and not needs_public_rows(recipe.learner):
+        raise WrongInput(
+            f"expected --public with --search or a learner that uses public rows, got --learner={recipe.learner}; "
+            "leave --public out"
+        )
     with charged_run("fit", data, options, learner=recipe.learner) as run:
         asked = (score or score_also) and score_epsilon is None
         tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")

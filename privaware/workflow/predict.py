@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from privaware._files import atomic_file
+from privaware._validate import typed_arguments
 from privaware.data import Data, Outside, Raw, large_csv, large_table
 from privaware.errors import WrongInput
 from privaware.model import is_built_in
@@ -24,6 +25,7 @@ BLOCKWISE_FROM_BYTES = 2**26
 """Size in bytes from which on a CSV file is predicted block by block."""
 
 
+@typed_arguments
 def predict(
     model: str | Path,
     data: Any,

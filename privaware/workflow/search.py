@@ -14,10 +14,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Unpack
 
 from privaware import accounting
 from privaware._summary import Summarised
+from privaware._validate import typed_arguments
 from privaware.errors import for_caller
 from privaware.guarantee import CHOSEN_WITHOUT_NOISE
 from privaware.model import Model
@@ -109,6 +111,7 @@ class Searched(Summarised):
 
 
 @shows_run_options
+@typed_arguments
 def search(
     data: Any,
     *,
@@ -125,7 +128,7 @@ def search(
     workers: int = 1,
     ray: str | None = None,
     test: Any = None,
-    describe: Any = None,
+    describe: Mapping[str, Any] | str | Path | None = None,
     device: str = "cpu",
     **run_options: Unpack[RunArguments],
 ) -> Searched:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Unpack
 
 from privaware._summary import Summarised
-from privaware._validate import expect_one_of
+from privaware._validate import expect_one_of, typed_arguments
 from privaware.card import plain_settings
 from privaware.errors import for_caller
 from privaware.events import NOTHING, Event
@@ -85,13 +86,14 @@ class Selection(Summarised):
 
 
 @shows_run_options
+@typed_arguments
 def select(
     data: Any,
     *,
     method: str = "cfs_greedy",
     epsilon: float,
     settings: Mapping[str, Any] | None = None,
-    describe: Any = None,
+    describe: Mapping[str, Any] | str | Path | None = None,
     workflow: str = "aware",
     level: str = "column",
     ray: str | None = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from privaware import accounting
 from privaware._files import locked_beside
 from privaware._rounded import number
-from privaware._validate import expect_count, expect_positive, renamed_keywords, shown
+from privaware._validate import expect_count, expect_path, expect_positive, renamed_keywords, shown
 from privaware.card import Guarantee
 from privaware.data import Raw, Sketch, array_cells, cells_sketch, hashes_and_sketch, rows_digest
 from privaware.descent import (
@@ -32,7 +32,7 @@ from privaware.descent import (
     torch_optimizer,
 )
 from privaware.descent._code_facts import code_facts
-from privaware.errors import PrivawareError, WrongInput
+from privaware.errors import PrivawareError, WrongInput, without_torch_warnings
 from privaware.ledger import NOT_RESUMED, Entry, Ledger, digest_key, memory_ledger
 from privaware.noise import Rng
 from privaware.ranks import joined, on_all_ranks, reports
@@ -208,7 +208,7 @@ def train(
         _expect_public(descent.projection, inputs)
         what = f"train {type(module).__name__}: {steps} steps at rate {sampling_rate:g}, norm {clipping_norm:g}"
         with _locked_run(saved) as run:
-            charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta)
+            charged = _row_ledger(ledger, lambda: known()[0], epsilon, delta, saved)
             entry = None if saved is None else _finished_charge(charged, run, saved)
             finished = entry is not None and (entry.event, entry.seed) == (event, seed)
             if not finished:
@@ -253,11 +253,13 @@ def train(
 def _eager_mode() -> Iterator[None]:
     """Run modules and functions that `torch.compile` returned eagerly in a `with` block, also in inference mode.
 
+    Warnings of PyTorch about its own code are hidden (`without_torch_warnings`).
+
     Compiled code would compile the hooks that compute per-example gradients, and inference mode records no gradients.
     """
     import torch
 
-    with ExitStack() as modes:
+    with without_torch_warnings(), ExitStack() as modes:
         modes.enter_context(torch.inference_mode(False))
         if "torch._dynamo" in sys.modules:  # slow to import; `torch.compile` imports it
             modes.enter_context(torch.compiler.set_stance("force_eager"))
@@ -455,20 +457,34 @@ def _array(values: Any) -> np.ndarray:
     return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
 
 
-def _row_ledger(ledger: Ledger | str | Path | None, digest: Callable[[], str], epsilon: float, delta: float) -> Ledger:
+def _row_ledger(
+    ledger: Ledger | str | Path | None,
+    digest: Callable[[], str],
+    epsilon: float,
+    delta: float,
+    saved: Checkpoint | None,
+) -> Ledger:
     """Return `ledger`, or open the ledger file that it names; without `ledger`, open the ledger of these rows.
 
     The ledger of these rows is the one that was charged for rows with this digest before, or else a file in the user's
     data folder. `digest()` returns the digest. A file that does not exist is created with `epsilon` as its limit and
-    with `delta`. Raise `WrongInput` if the ledger is not for adding or removing one row, or if a ledger file has
-    another delta.
+    with `delta`, unless the checkpoint `saved` cannot belong to this run (`_expect_own_file`). Raise `WrongInput` if
+    the ledger is not for adding or removing one row, or has another delta.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or known_path(digest()) or memory_ledger(digest())
+        expect_path("a ledger", path)
+        if saved is not None and not Path(path).exists():  # a new ledger would fix the limit of later runs
+            _expect_own_file(saved, None, digest())
         ledger = Ledger.open_or_create(path, delta=delta, new_limit=epsilon)
     if (ledger.unit, ledger.relation) != ("row", "add_remove"):
         raise WrongInput(
             "expected a ledger with the unit row and the relation add_remove, got one with the unit "
             f"{ledger.unit} and the relation {ledger.relation}; use another ledger"
+        )
+    if ledger.delta != delta:
+        raise WrongInput(
+            f"expected delta {number(ledger.delta)} as the ledger has it, got {number(delta)}; take the delta of the "
+            "ledger, because all charges of a ledger share it, or another ledger"
         )
     return ledger

@@ -370,3 +370,10 @@ def test_space_and_search_mean_the_same_as_for_fit(people: Path) -> None:
 def test_half_of_a_search_is_refused(people: Path, wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(WrongInput, match=words):
         audit(people, target="y", accept_schema=True, attack="many_run", dry_run=True, **wrong)
+
+
+@pytest.mark.parametrize("given", [{"epsilon": 0.1}, {"learner": "linear"}, {"settings": {"steps": 1}}])
+def test_model_folder_takes_no_options_of_data(people: Path, tmp_path: Path, given: dict[str, Any]) -> None:
+    fit(people, target="y", accept_schema=True, epsilon=4.0, learner="majority", out=tmp_path / "m")
+    with pytest.raises(WrongInput, match=f"expected no {next(iter(given))}=? with a model folder"):
+        audit(tmp_path / "m", **given)

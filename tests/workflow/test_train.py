@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -211,6 +212,7 @@ def test_rows_that_the_module_cannot_use_cost_nothing(column, ledger):
         ),
         ({"module": nn.Linear}, r"expected a torch\.nn\.Module to train, got the class Linear"),
         ({"targets": torch.zeros(60)}, "expected target dtype to be Long or Byte, but got Float"),
+        ({"targets": 1}, "expected tensors or arrays with one entry for each row, got 1"),
         ({"inputs": pd.DataFrame(np.zeros((60, 4)))}, r"got a DataFrame; pass its to_numpy\(\)"),
         ({"epsilon": "1"}, "expected epsilon as a number > 0, got '1'"),
         ({"clip": 1.0}, "expected clip as an object of privaware.descent with a method factors, got 1.0"),
@@ -385,3 +387,39 @@ def test_augment_that_returns_other_tensors_costs_nothing(ledger, augment):
 
 def test_number_of_rows_may_be_an_integer_of_numpy(ledger):
     assert train(nn.Linear(4, 2), *task(), **SETTINGS, ledger=ledger, rows=np.int64(600)).guarantee.certified
+
+
+def test_ledger_with_another_delta_is_refused_like_its_file(ledger):
+    for place in (ledger, ledger.path):
+        with pytest.raises(WrongInput, match=r"expected delta 1e-0?5 as the ledger has it, got 1e-0?6"):
+            train(nn.Linear(4, 2), *task(), **{**SETTINGS, "delta": 1e-6}, ledger=place)
+    assert ledger.spent() == 0
+
+
+def test_warnings_of_torch_about_its_own_code_are_hidden(ledger):
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1)
+            self.last = nn.Linear(4, 2)
+
+        def forward(self, rows):
+            return self.last(self.encoder(rows, src_key_padding_mask=rows[..., 0] > 1.5).mean(1))
+
+    class Warned(nn.Module):
+        def __init__(self, words):
+            super().__init__()
+            self.words, self.last = words, nn.Linear(4, 2)
+
+        def forward(self, rows):
+            warnings.warn(self.words, UserWarning, stacklevel=1)
+            return self.last(rows)
+
+    y = torch.zeros(600, dtype=torch.long)
+    call = {**SETTINGS, "steps": 1, "epsilon": 0.3, "ledger": ledger}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(Encoder().eval(), torch.zeros(600, 3, 4), y, **call)
+        train(Warned("There is a performance drop because ..."), torch.zeros(600, 4), y, **call)
+    with pytest.warns(UserWarning, match="a warning of the module"):
+        train(Warned("a warning of the module"), torch.zeros(600, 4), y, **call)

@@ -267,3 +267,14 @@ def test_state_that_a_closing_entry_names_is_not_resumed(stopped: str, ledger: L
     ledger.finish(f"train {path.resolve()}", files=files)
     with pytest.raises(WrongInput, match="already ended"):
         train(network(), *rows(), ledger=ledger, checkpoint=stopped, **SETTINGS)
+
+
+@pytest.mark.parametrize("kind", ["other file", "other run"])
+def test_a_refused_checkpoint_leaves_no_new_ledger(kind: str, stopped: str, tmp_path: Path) -> None:
+    path = tmp_path / "no checkpoint"
+    path.write_bytes(b"something else")
+    new = tmp_path / "new" / "ledger"
+    new.parent.mkdir()
+    with pytest.raises(WrongInput, match=r"expected (a|the) checkpoint"):
+        train(network(), *rows(), ledger=new, checkpoint=stopped if kind == "other run" else path, **SETTINGS)
+    assert not [*new.parent.iterdir()]

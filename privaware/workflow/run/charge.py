@@ -29,7 +29,7 @@ from privaware._rounded import rounded_up
 from privaware._validate import expect_positive
 from privaware.card import ModelCard
 from privaware.data import Data, Outside, Rows
-from privaware.errors import BudgetExceeded, PrivawareError, for_caller, warn_caller
+from privaware.errors import BudgetExceeded, PrivawareError, for_caller, warn_caller, without_torch_warnings
 from privaware.events import NOTHING
 from privaware.guarantee import guarantee_sentence
 from privaware.ledger import Entry, Ledger
@@ -265,7 +265,8 @@ class ChargedRun:
             raise RuntimeError("expected the mechanism that was charged, got another")
         rows, self._rows = self._rows, None
         began = time.perf_counter()
-        released = run(self._journaled(mechanism or self.plan.mechanism), rows, self.plan.noise, self.rng)
+        with without_torch_warnings():
+            released = run(self._journaled(mechanism or self.plan.mechanism), rows, self.plan.noise, self.rng)
         self.seconds = time.perf_counter() - began
         return released
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from privaware._validate import expect, expect_count, nearest
+from privaware._validate import expect, expect_annotated, expect_count, nearest
 from privaware.accounting import default_delta
 from privaware.errors import WrongInput
 from privaware.ledger import Ledger
@@ -149,15 +149,16 @@ class RunOptions:
     verbose: bool = False
     test: Any = field(default=None, repr=False)
     public: Any = field(default=None, repr=False)
-    describe: Any = field(default=None, repr=False)
+    describe: Mapping[str, Any] | str | Path | None = field(default=None, repr=False)
     device: str = "cpu"
     ray: str | None = None
 
     def __post_init__(self) -> None:
-        expect_count("the unit", cap=self.cap)
         for name in ("target", "unit"):
             column = getattr(self, name)
             expect(column is None or isinstance(column, str), "", f"--{name} as the name of one column", column)
+        expect_annotated(type(self).__annotations__, vars(self))
+        expect_count("the unit", cap=self.cap)
         expect(self.task in (None, *TASKS), "", "--task as classification or regression", self.task)
         expect_device(self.device)
         for name in ("not_persons", "check_persons"):

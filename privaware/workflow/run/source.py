@@ -58,7 +58,7 @@ from privaware.workflow.run.options import RunOptions
 from privaware.workflow.run.process_pool import ProcessPool, RayPool
 from privaware.workflow.run.public_rows import read_public
 
-__all__ = ["Source", "draft_schema", "resolve", "schema_of_rows", "scoring"]
+__all__ = ["Source", "draft_schema", "needs_public_rows", "resolve", "schema_of_rows", "scoring"]
 
 MIN_CELLS_FOR_PROCESSES = 20_000_000
 """Number of cells from which on a table is read by several processes, which take more than a second to start."""
@@ -118,6 +118,11 @@ class Source:
         return {"name": self.name, "origin": "built-in" if self.builtin else origin, "columns": columns}
 
 
+def needs_public_rows(learner: str) -> bool:
+    """Return whether `learner` uses public rows; the learner that "auto" chooses never does."""
+    return learner != "auto" and find_learner(learner).needs_public
+
+
 def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     """Return the source of rows `data`, with its public facts; a built-in data set has its own schema.
 
@@ -146,7 +151,7 @@ def resolve(data: Any, options: RunOptions, learner: str = "auto") -> Source:
     about_rows = cache(lambda: rows_left_out() + notices(kept(), schema))
     reads = options.schema is None or not options.dry_run
     public = partial(read_public, options.public, schema, options.reading, private="", known=checked if reads else None)
-    needed = learner != "auto" and find_learner(learner).needs_public
+    needed = needs_public_rows(learner)
 
     def unlabelled() -> int:
         if table is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from privaware import crossover, fit, search, select
+from privaware import advise, audit, crossover, fit, predict, search, select
 from privaware.cli._options import RUN_OPTIONS
 from privaware.errors import WrongInput
 from privaware.workflow.run.options import RunArguments, RunOptions
@@ -101,3 +102,31 @@ def test_options_of_other_verbs_are_unknown() -> None:
 def test_options_are_checked_when_they_are_made(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(WrongInput, match=sentence):
         RunOptions(**wrong)
+
+
+@pytest.mark.parametrize("verb", [*VERBS, audit, advise, predict])
+def test_every_argument_refuses_another_type(verb: Any, tmp_path: Path) -> None:
+    needed: dict[Any, dict[str, Any]] = {
+        crossover: {"simple": "majority", "complex": "linear"},
+        predict: {"out": tmp_path / "out.csv"},
+    }
+    rows = ["model", "wisconsin"] if verb is predict else ["wisconsin"]
+    given = needed.get(verb, {"epsilon": 1.0})
+    names = [name for name, parameter in inspect.signature(verb).parameters.items() if parameter.annotation != "Any"]
+    for name in set(names) - {"model", "run_options"}:
+        with pytest.raises(WrongInput, match=f"expected (--)?{name}=? as .*, got <object object"):
+            verb(*rows, **{**given, name: object()})
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"settings": 1}, {"kinds": 1}, {"use": 1}, {"accept_schema": "x"}, {"out": 1}, {"ledger": []}, {"plan": 1}),
+        *({"policy": []}, {"describe": 1}, {"time_limit": "x"}, {"score_also": 1}, {"not_persons": [1]}, {"say": "x"}),
+    ],
+)
+def test_fit_names_the_argument_of_wrong_type(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(WrongInput, match=f"^expected {next(iter(wrong))} as "):
+        fit("wisconsin", **{"epsilon": 1.0, "ledger": tmp_path / "ledger", **wrong})
+    assert not [*tmp_path.iterdir()]

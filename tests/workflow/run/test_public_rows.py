@@ -120,3 +120,9 @@ def test_rows_charged_as_private_are_no_public_rows(tmp_path: Path, monkeypatch:
     with pytest.raises(WrongInput, match=r"charged as private rows to '.*others\.csv\.ledger'"):
         taught("people.csv", others[:200], dry_run=True)
     taught("people.csv", strangers, dry_run=True)
+
+
+@pytest.mark.parametrize("learner", ["auto", "linear"])
+def test_public_rows_that_nothing_uses_are_refused(learner: str) -> None:
+    with pytest.raises(WrongInput, match=f"got learner='{learner}'; leave public= out"):
+        fit("wisconsin", epsilon=1.0, learner=learner, public="digits", dry_run=True)
