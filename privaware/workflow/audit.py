@@ -161,12 +161,13 @@ def audit(
             "--learner": learner != "auto",
             "--method": method is not None,
             "--search": search is not None,
-            "--epsilon": epsilon != EPSILON,
             "settings": bool(settings),
             "--public": public is not None,
         }
         if given := [name for name, differs in of_data.items() if differs]:
             raise WrongInput(f"expected no {given[0]} with a model folder, whose card says this; leave it out")
+        if epsilon != EPSILON and options.say is not None:
+            options.say(for_caller("--epsilon is not used: the claim of the model's card is tested."))
         return _audit_model(Path(data), asked, options)
     with charged_run("audit", data, options, learner=learner if method is None else "auto") as run:
         budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta_for(run.schema)}

@@ -312,12 +312,9 @@ def fit(
     )
     if policy is not None and recipe.learner != "auto":
         raise WrongInput(f"expected --policy with --learner=auto, got {recipe.learner}; leave one of them out")
-    if public is not None and recipe.search is None and not needs_public_rows(recipe.learner):
-        raise WrongInput(
-            f"expected --public with --search or a learner that uses public rows, got --learner={recipe.learner}; "
-            "leave --public out"
-        )
     with charged_run("fit", data, options, learner=recipe.learner) as run:
+        if public is not None and recipe.search is None and not needs_public_rows(recipe.learner):
+            run.say("The public rows are not used: there is no search, and the learner does not read them.")
         asked = (score or score_also) and score_epsilon is None
         tenth = float(f"{SCORE_SHARE * run.within(epsilon):.12g}")
         bought = ScoreRequest(epsilon=tenth if asked else score_epsilon, also=tuple(score_also))

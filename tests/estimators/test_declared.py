@@ -102,7 +102,7 @@ def test_unknown_argument_names_the_nearest_one(estimator: Any) -> None:
 @pytest.mark.parametrize("epsilon", ["1", None, np.nan, -1, True])
 @pytest.mark.parametrize("estimator", ALL)
 def test_epsilon_that_is_no_number_is_refused_in_a_sentence(estimator: Any, epsilon: Any) -> None:
-    with pytest.raises(WrongInput, match="expected epsilon (as a (finite )?number|> 0)"):
+    with pytest.raises(WrongInput, match=r"expected epsilon (as a (finite )?number|> 0)"):
         estimator(epsilon=epsilon).fit(np.arange(80.0).reshape(40, 2), np.arange(40) % 2)
 
 

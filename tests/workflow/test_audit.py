@@ -372,7 +372,7 @@ def test_half_of_a_search_is_refused(people: Path, wrong: dict[str, Any], words:
         audit(people, target="y", accept_schema=True, attack="many_run", dry_run=True, **wrong)
 
 
-@pytest.mark.parametrize("given", [{"epsilon": 0.1}, {"learner": "linear"}, {"settings": {"steps": 1}}])
+@pytest.mark.parametrize("given", [{"learner": "linear"}, {"settings": {"steps": 1}}])
 def test_model_folder_takes_no_options_of_data(people: Path, tmp_path: Path, given: dict[str, Any]) -> None:
     fit(people, target="y", accept_schema=True, epsilon=4.0, learner="majority", out=tmp_path / "m")
     with pytest.raises(WrongInput, match=f"expected no {next(iter(given))}=? with a model folder"):
