@@ -75,7 +75,7 @@ def accumulate(
 def example_gradients(stack: Stack, loss: Loss, batch: Batch, *, bf16: bool = False) -> Gradients:
     """Return the per-example gradients of `batch` by parameter name; with `bf16` layers compute in bfloat16.
 
-    The gradient of an example is the mean over its augmented copies, for each of which `loss` returns one value. A
+    The gradient of an example is the mean of the gradients of its augmented copies; `loss` returns one value a copy. A
     parameter has a list of representations (`PerExampleGradient`): one entry, or one entry for each slice if the module
     uses the parameter in disjoint slices. A parameter that the loss does not depend on is left out.
     """

@@ -185,7 +185,7 @@ class AnchorSubspace:
     def refresh(self, loss: Any, step: int) -> None:
         """Compute new bases from public gradients if `settings.refresh` divides `step`; otherwise keep them.
 
-        The gradients are those of `loss` on the public examples, at the present parameters.
+        Public gradients are the gradients of `loss` on the public examples at the current parameters.
         """
         if step % self.settings.refresh:
             return
@@ -298,8 +298,8 @@ class AnchorSubspace:
     def released(self, exact: Tensor) -> Tensor:
         """Return the float64 sums that get noise: clipped residuals divided by `residual`, then clipped coordinates.
 
-        The result is (models, columns). `exact` has the columns that `accumulate` fills. If `settings.residual` is None
-        there are only coordinates.
+        The result is (models, columns). `exact` has the columns that `accumulate` fills. Without residuals
+        (`settings.residual` is None) the result is the sum of clipped coordinates.
         """
         if self.settings.residual is None:
             return exact
@@ -309,8 +309,8 @@ class AnchorSubspace:
     def gradient(self, noisy: Tensor) -> Tensor:
         """Return the gradient sum (models, trainable parameters) that is rebuilt from the noisy sums.
 
-        It is the basis times the noisy coordinates, plus `residual` times the noisy sum of residuals. If
-        `settings.residual` is None there is only the first term.
+        It is the basis times the noisy coordinates, plus `residual` times the noisy sum of residuals. Without residuals
+        (`settings.residual` is None) the second term is left out.
         """
         along = self._expanded(noisy[:, -self.directions :])
         if self.settings.residual is None:

@@ -116,8 +116,8 @@ class _Setup:
 def _set_up(module: nn.Module, loss: Loss, inputs: Any, targets: Any) -> tuple[_Setup | None, Prepared]:
     """Return the cached setup of `module` with its present parameters, or a new setup if anything else has changed.
 
-    The second result holds the stack and the examples on its device. The setup is None if the module or the loss has no
-    fingerprint, so that it cannot be cached. Raise `WrongInput` if no parameter is trainable.
+    The second result holds the stack and the examples on its device. The setup is None if it cannot be
+    cached, because the module or the loss has no fingerprint. Raise `WrongInput` if no parameter is trainable.
     """
     parameter = next((p for p in module.parameters() if p.requires_grad), None)
     if parameter is None:
@@ -160,8 +160,8 @@ def _same_frozen_values(copied: nn.Module, module: nn.Module) -> bool:
 class _Setups:
     """A cache of the setups of the last `SIZE` modules.
 
-    `take(module)` removes the setup of a module and returns it, or None if there is none, so no two threads use the
-    same setup. `put` stores it again; a setup of None is not stored.
+    `take(module)` removes the setup of a module from the cache and returns it, so no two threads use the same setup; it
+    returns None if the cache has no setup of the module. `put` stores a setup again, and ignores None.
     """
 
     SIZE = 8

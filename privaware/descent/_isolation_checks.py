@@ -165,7 +165,7 @@ def check_number(case: Case) -> None:
     """
     inputs = synthetic_inputs(case.inputs, EXAMPLES + CROWD)
     targets = case.targets[:1].repeat_interleave(EXAMPLES + CROWD, 0)
-    middle = EXAMPLES // 2  # `_slot_checks.py` compares the first and the last slot with others
+    middle = EXAMPLES // 2
     with torch.no_grad():
         many = case.losses(case.outputs(inputs), targets)[middle]
         few = case.losses(case.outputs(tuple(item[:EXAMPLES] for item in inputs)), targets[:EXAMPLES])[middle]

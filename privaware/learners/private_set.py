@@ -154,7 +154,7 @@ class PrivateSet(PlainNetwork):
         import torch
 
         from privaware.descent import gradient_queries
-        from privaware.learners._networks.condensation import deterministic_convolutions
+        from privaware.descent._precision import repeatable_convolutions
 
         schema = data.schema
         described, condensation = self._matching(schema), self._condensation(schema)
@@ -165,7 +165,7 @@ class PrivateSet(PlainNetwork):
 
         rows = torch.from_numpy(self._rows(data)), torch.from_numpy(data.y)
         settings: dict[str, Any] = {"noise": noise, "rows": schema.rows, "rng": rng, "device": self.device}
-        with deterministic_convolutions(), gradient_queries(self._recipe(schema), build(), *rows, **settings) as query:
+        with repeatable_convolutions(), gradient_queries(self._recipe(schema), build(), *rows, **settings) as query:
             examples = condensation.run(
                 query,
                 build,

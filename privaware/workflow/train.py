@@ -253,9 +253,8 @@ def train(
 def _eager_mode() -> Iterator[None]:
     """Run modules and functions that `torch.compile` returned eagerly in a `with` block, also in inference mode.
 
-    Warnings of PyTorch about its own code are hidden (`without_torch_warnings`).
-
     Compiled code would compile the hooks that compute per-example gradients, and inference mode records no gradients.
+    Warnings of PyTorch about its own code are hidden, too (`without_torch_warnings`).
     """
     import torch
 

@@ -6,8 +6,7 @@ noisy gradients that a query returns.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,24 +16,13 @@ from torch.nn import functional
 
 from privaware.learners._networks.double_backward import speed_up_double_backward
 from privaware.learners._networks.journal import ReleaseJournal
-from privaware.learners._networks.plain_descent import Progress, _captured, paced
+from privaware.learners._networks.plain_descent import Progress, captured, paced
 
 MIN_NORM_PRODUCT = 1e-6
 """Number that is added to the product of two gradient norms, to avoid division by zero."""
 
 NETWORK_BATCH = 256
 """Batch size at which a network learns from synthetic examples."""
-
-
-@contextlib.contextmanager
-def deterministic_convolutions() -> Iterator[None]:
-    """Let cuDNN use deterministic algorithms only inside the context, so that a seeded run on one GPU repeats."""
-    before = torch.backends.cudnn.deterministic
-    torch.backends.cudnn.deterministic = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.deterministic = before
 
 
 def matching_loss(synthetic: Iterable[Tensor], private: Iterable[Tensor]) -> Tensor:
@@ -144,8 +132,8 @@ class _Steps:
             speed_up_double_backward(network)
             changed = [examples, velocity, *self.parameters]
             generator = torch.cuda.default_generators[labels.device.index]
-            self.match_once = _captured(self._match_once, changed, generator)
-            self.teach_epoch = _captured(self._teach_epoch, changed, generator)
+            self.match_once = captured(self._match_once, changed, generator)
+            self.teach_epoch = captured(self._teach_epoch, changed, generator)
 
     def match(self, private: dict[str, Tensor]) -> None:
         """Move the examples so that their mean gradient turns towards `private`, noisy gradients by parameter name."""

@@ -125,7 +125,7 @@ class PlainDescent:
         with seeded(rng, self.device), repeatable_convolutions():
             step = take_step
             if networks.theta.is_cuda and self.steps > WARM_UP:
-                step = _captured(take_step, networks.state, rng.torch("initial", self.device))
+                step = captured(take_step, networks.state, rng.torch("initial", self.device))
             for number in range(self.steps):
                 positions.copy_(torch.from_numpy(np.stack([next(each) for each in batches])))
                 if mixture is not None:
@@ -220,7 +220,7 @@ def shuffled_batches(part: np.ndarray, batch: int, generator: np.random.Generato
         queue = queue[batch:]
 
 
-def _captured(step: Callable[[], None], changed: Sequence[Any], generator: Any) -> Callable[[], None]:
+def captured(step: Callable[[], None], changed: Sequence[Any], generator: Any) -> Callable[[], None]:
     """Return a function that replays `step` as a CUDA graph, so that no kernel launch waits for the host.
 
     `changed` are the tensors that `step` changes in place; they keep their values here. `generator` is the torch

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privaware import models
-from privaware.descent._precision import matmul_precision
+from privaware.descent._precision import matmul_precision, repeatable_convolutions
 from privaware.learners._networks import condensation
-from privaware.learners._networks.condensation import Condensation, deterministic_convolutions, matching_loss
+from privaware.learners._networks.condensation import Condensation, matching_loss
 
 SHAPES = [(4, 3, 3, 3), (4,), (2, 8), (2,)]
 ROWS = 4 + 2  # output units of the two weights
@@ -108,7 +108,7 @@ class Answers:
 def condensed(device: str = "cpu") -> Tensor:
     generator = np.random.default_rng(1)
     labels = torch.tensor([0, 0, 1, 1], device=device)
-    with deterministic_convolutions(), matmul_precision("float32"):
+    with repeatable_convolutions(), matmul_precision("float32"):
         return PLAN.run(Answers(), lambda: random_network(generator).to(device), labels, (1, 9, 9), generator).cpu()
 
 
@@ -152,6 +152,6 @@ def test_captured_steps_are_eager_steps(batch: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(condensation, "NETWORK_BATCH", batch)
     captured = condensed("cuda")
     assert torch.equal(condensed("cuda"), captured)
-    monkeypatch.setattr(condensation, "_captured", lambda step, changed, generator: step)
+    monkeypatch.setattr(condensation, "captured", lambda step, changed, generator: step)
     torch.testing.assert_close(condensed("cuda"), captured, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(condensed(), captured, rtol=1e-2, atol=1e-2)

@@ -239,7 +239,7 @@ def test_captured_steps_train_as_steps_one_by_one(
         return [weights(m.cpu()) for m in descent.run_population(modules, x, targets, Rng(seed=0), batches=batches)]
 
     captured = trained()
-    monkeypatch.setattr(plain_descent, "_captured", lambda step, changed, generator: step)
+    monkeypatch.setattr(plain_descent, "captured", lambda step, changed, generator: step)
     for one, other, before in zip(captured, trained(), networks(count, described), strict=True):
         assert np.linalg.norm(one - other) < 0.02 * np.linalg.norm(other - weights(before))
 
